@@ -94,13 +94,13 @@ aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, 
   API_ENTER();
   (void)size, (void)cmoType, (void)handle;
   NEED(src);
-  API_RETURN(fail(ST_NOT_SUPPORTED, "barrierId is %u, and this device has no barriers of cache operations", barrierId));
+  API_REFUSE(fail(ST_NOT_SUPPORTED, "barrierId is %u, and this device has no barriers of cache operations", barrierId));
 }
 
 aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle, uint32_t flag) {
   API_ENTER();
   (void)handle, (void)flag;
   NEED(taskInfo);
-  API_RETURN(fail(ST_NOT_SUPPORTED, "taskInfo has %zu barriers, and this device has none of cache operations",
+  API_REFUSE(fail(ST_NOT_SUPPORTED, "taskInfo has %zu barriers, and this device has none of cache operations",
                   taskInfo->barrierNum));
 }

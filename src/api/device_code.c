@@ -37,7 +37,7 @@ aclError aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBin
   (void)data, (void)length, (void)options;
   NEED(binHandle);
   *binHandle = NULL;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle) {
@@ -45,13 +45,13 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kern
   (void)binHandle, (void)kernelName;
   NEED(funcHandle);
   *funcHandle = NULL;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
   API_ENTER();
   (void)funcHandle, (void)aicAddr, (void)aivAddr;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream,
@@ -60,7 +60,7 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numB
   API_ENTER();
   (void)funcHandle, (void)numBlocks, (void)stream, (void)cfg, (void)hostArgs, (void)argsSize;
   (void)placeHolderArray, (void)placeHolderNum;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 /* The address by which the cores of an NPU wait for each other. */
@@ -68,7 +68,7 @@ aclError aclrtGetHardwareSyncAddr(void **addr) {
   API_ENTER();
   NEED(addr);
   *addr = NULL;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 /* The functions from here on are those of libruntime.so, the runtime's own library. */
@@ -77,36 +77,36 @@ int rtDevBinaryRegister(const void *binary, void **handle) {
   (void)binary;
   NEED(handle);
   *handle = NULL;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 int rtDevBinaryUnRegister(void *handle) {
   API_ENTER();
   (void)handle;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 int rtFunctionRegister(void *binary, const void *stub, const char *name, const void *info, uint32_t mode) {
   API_ENTER();
   (void)binary, (void)stub, (void)name, (void)info, (void)mode;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 int rtKernelLaunch(const void *stub, uint32_t n_blocks, void *args, uint32_t args_bytes, void *sm_desc, void *stream) {
   API_ENTER();
   (void)stub, (void)n_blocks, (void)args, (void)args_bytes, (void)sm_desc, (void)stream;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 int rtLaunch(const void *stub) {
   API_ENTER();
   (void)stub;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }
 
 /* The address by which such kernels' blocks synchronise. */
 int rtGetC2cCtrlAddr(uint64_t *address, uint32_t *bytes) {
   API_ENTER();
   (void)address, (void)bytes;
-  API_RETURN(refuse_code());
+  API_REFUSE(refuse_code());
 }

@@ -13,7 +13,7 @@ aclError aclmdlLoadFromFileWithQ(const char *modelPath, uint32_t *modelId, const
   NEED(modelPath);
   NEED(modelId);
   (void)inputQ, (void)inputQNum, (void)outputQ, (void)outputQNum;
-  API_RETURN(no_queues());
+  API_REFUSE(no_queues());
 }
 
 aclError aclmdlLoadFromMemWithQ(const void *model, size_t modelSize, uint32_t *modelId, const uint32_t *inputQ,
@@ -22,14 +22,14 @@ aclError aclmdlLoadFromMemWithQ(const void *model, size_t modelSize, uint32_t *m
   NEED(model);
   NEED(modelId);
   (void)modelSize, (void)inputQ, (void)inputQNum, (void)outputQ, (void)outputQNum;
-  API_RETURN(no_queues());
+  API_REFUSE(no_queues());
 }
 
 aclError aclmdlQueryExeOMDesc(const char *fileName, aclmdlExeOMDesc *mdlPartitionSize) {
   API_ENTER();
   NEED(fileName);
   NEED(mdlPartitionSize);
-  API_RETURN(fail(ST_UNSUPPORTED, "%s: .exeom files are for machines without a host, and are not supported", fileName));
+  API_REFUSE(fail(ST_UNSUPPORTED, "%s: .exeom files are for machines without a host, and are not supported", fileName));
 }
 
 static status no_bundles(void) {
@@ -40,7 +40,7 @@ aclError aclmdlBundleLoadFromFile(const char *modelPath, uint32_t *bundleId) {
   API_ENTER();
   NEED(modelPath);
   NEED(bundleId);
-  API_RETURN(no_bundles());
+  API_REFUSE(no_bundles());
 }
 
 aclError aclmdlBundleLoadFromMem(const void *model, size_t modelSize, uint32_t *bundleId) {
@@ -48,27 +48,27 @@ aclError aclmdlBundleLoadFromMem(const void *model, size_t modelSize, uint32_t *
   NEED(model);
   NEED(bundleId);
   (void)modelSize;
-  API_RETURN(no_bundles());
+  API_REFUSE(no_bundles());
 }
 
 aclError aclmdlBundleGetModelNum(uint32_t bundleId, size_t *modelNum) {
   API_ENTER();
   NEED(modelNum);
   (void)bundleId;
-  API_RETURN(no_bundles());
+  API_REFUSE(no_bundles());
 }
 
 aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t *modelId) {
   API_ENTER();
   NEED(modelId);
   (void)bundleId, (void)index;
-  API_RETURN(no_bundles());
+  API_REFUSE(no_bundles());
 }
 
 aclError aclmdlBundleUnload(uint32_t bundleId) {
   API_ENTER();
   (void)bundleId;
-  API_RETURN(no_bundles());
+  API_REFUSE(no_bundles());
 }
 
 /* A model is one task here, so a failed one has no operator's name and tensors to tell; the message of the failure
@@ -83,7 +83,7 @@ aclError aclmdlCreateAndGetOpDesc(uint32_t deviceId, uint32_t streamId, uint32_t
   NEED(outputDesc);
   NEED(numOutputs);
   (void)deviceId, (void)opNameLen;
-  API_RETURN(fail(ST_UNSUPPORTED, "task %u of stream %u has no description of its operator; its message names the node",
+  API_REFUSE(fail(ST_UNSUPPORTED, "task %u of stream %u has no description of its operator; its message names the node",
                   taskId, streamId));
 }
 

@@ -222,7 +222,7 @@ aclError aclrtNotifySetImportPidInterServer(aclrtNotify handle, aclrtServerPid *
   NEED(handle);
   NEED(serverPids);
   NEED_OK(notify_of(handle, false, &n));
-  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
+  API_REFUSE(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtNotifySetImportPid names processes of this one"));
 }
 
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags) {

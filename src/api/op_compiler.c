@@ -123,10 +123,13 @@ static status no_ai_cores(uint32_t dump_type) {
 aclError aclopStartDumpArgs(uint32_t dumpType, const char *path) {
   API_ENTER();
   NEED(path);
-  API_RETURN(no_ai_cores(dumpType));
+  API_REFUSE(no_ai_cores(dumpType));
 }
 
-aclError aclopStopDumpArgs(uint32_t dumpType) { API(no_ai_cores(dumpType)); }
+aclError aclopStopDumpArgs(uint32_t dumpType) {
+  API_ENTER();
+  API_REFUSE(no_ai_cores(dumpType));
+}
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 

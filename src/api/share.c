@@ -143,7 +143,7 @@ aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t 
   API_ENTER();
   (void)type, (void)attr;
   NEED(key);
-  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no links between dies to choose from"));
+  API_REFUSE(fail(ST_NOT_SUPPORTED, "there are no links between dies to choose from"));
 }
 
 aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num) {
@@ -151,5 +151,5 @@ aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *server
   (void)num;
   NEED(key);
   NEED(serverPids);
-  API_RETURN(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtIpcMemSetImportPid names processes of this one"));
+  API_REFUSE(fail(ST_NOT_SUPPORTED, "there are no other servers; aclrtIpcMemSetImportPid names processes of this one"));
 }

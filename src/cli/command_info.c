@@ -93,6 +93,7 @@ static void print_coverage(void) {
     const coverage_header *h = &coverage_table[i];
     printf("%s %u/%u\n", h->header, h->implemented, h->known);
     print_names('+', h->implemented_names);
+    print_names('!', h->refusing_names);
     print_names('-', h->missing_names);
   }
 }
