@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of CANN's functions are implemented, and which refuse every call, by header. scripts/gen_coverage.py writes the table. */
+/* Which of CANN's functions are implemented, and which refuse every call, by header. scripts/gen_coverage.py writes the
+ * table. */
 #ifndef CANNON_CLI_COVERAGE_H
 #define CANNON_CLI_COVERAGE_H
 
