@@ -101,6 +101,7 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   t->magic = MAGIC_TENSOR;
   t->dtype = (int16_t)dtype;
   t->format = (int16_t)format;
+  t->origin_format = ACL_FORMAT_ND;
   t->rank = (uint8_t)rank;
   t->storage_rank = (uint8_t)storage_rank;
   t->offset = offset;

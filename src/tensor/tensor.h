@@ -32,8 +32,8 @@ struct aclTensor {
   int16_t dtype, format;
   uint8_t rank, storage_rank;
   bool contiguous;       /* the view is row-major without gaps */
-  int8_t origin_format;  /* for tensors made from descriptions (desc.h): the format of dims; `format` is the
-                            storage's */
+  int8_t origin_format;  /* for tensors made from descriptions (desc.h): the format of dims, while `format` is the
+                            storage's; ND for others */
   _Atomic uint32_t refs; /* the owner's, and those of launches that will set the shape */
   int64_t n;             /* number of elements */
   int64_t offset;        /* of the first element, in elements */

@@ -9,6 +9,7 @@ calls both phases with a workspace of exactly the requested size, destroys the o
 every byte: nothing outside the view of a tensor that the operator writes may have changed.
 """
 import atexit
+import copy
 import csv
 import ctypes as ct
 import faulthandler
@@ -284,10 +285,19 @@ class Blocked(Tensor):
         self.block.body[...] = np.ascontiguousarray(lies).reshape(-1).view(np.uint8)
         if transposed:
             self.strides = (*contiguous((*self.shape[:-2], cols, rows))[:-2], 1, cols)
+        self.offset = 0
+
+    def __getitem__(self, at):
+        """A view of one of the matrices, or of a part of them."""
+        view = copy.copy(self)
+        view.offset = self.offset + (at.start if isinstance(at, slice) else at) * self.strides[0]
+        of = np.empty(self.shape, np.uint8)[at]
+        view.shape, view.strides = of.shape, self.strides[-of.ndim:]
+        return view
 
     def create(self):
         dims, steps, storage = _int64s(self.shape), _int64s(self.strides), _int64s(self.storage_dims)
-        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, 0, 29, storage, len(storage),
+        return lib().aclCreateTensor(dims, len(self.shape), self.code, steps, self.offset, 29, storage, len(storage),
                                      self.block.address)
 
 

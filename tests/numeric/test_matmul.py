@@ -144,6 +144,28 @@ class WeightNz(unittest.TestCase):
             ref.check(out.get(), exact, d, F32, ulps=1, slack=slack)
         each_case(self, "products with weights in FRACTAL_NZ", CASES // 2, body)
 
+    def test_parts_of_a_batch(self):
+        """One or some matrices of a larger storage, as torch_npu passes the last step of a GRU's output."""
+        def body(gen):
+            d, batch = gen.pick((F32, F16, BF16)), gen.integer(2, 5)
+            m, k, n = (gen.pick((1, 2, 5, 16, 17, 33)) for _ in "mkn")
+            begin, end = sorted(int(v) for v in gen.rng.permutation(batch + 1)[:2])
+            at = begin if gen.chance(0.5) else slice(begin, end)
+            stored = matrix(gen, d, (batch, k, n))
+            b = gen.tensor(d, stored.get()[at].shape, stored.get()[at])
+            a = matrix(gen, d, (*b.shape[:-2], m, k))
+            exact, slack = product(a, b)
+            out = gen.out(d, exact.shape)
+            weight = gen.keep(Blocked(stored, gen.chance(0.5)))[at]
+            run("aclnnMatmulWeightNz" if b.shape == (k, n) else "aclnnBatchMatMulWeightNz", a, weight, out, 0)
+            ref.check(out.get(), exact, d, F32, ulps=1, slack=slack)
+        each_case(self, "parts of a batch in FRACTAL_NZ", CASES // 3, body)
+        whole = Blocked(Tensor.of(F32, np.ones((3, 20, 20))))
+        part = whole[1]
+        part.shape, part.offset = (10, 20), 600                 # half of a matrix
+        code, message = refused("aclnnMatmulWeightNz", Tensor.empty(F32, (2, 10)), part, Tensor.empty(F32, (2, 20)), 0)
+        self.assertEqual((code, "expected whole matrices" in message), (INVALID, True), message)
+
     def test_addmm(self):
         def body(gen):
             d, a, b, weight = self.factors(gen)

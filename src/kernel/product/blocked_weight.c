@@ -5,12 +5,20 @@
 
 #include "kernel/engine/rows.h"
 
-/* Whether the storage's dimensions are those of blocks around matrices of rows x cols. */
+/* Whether the storage may have blocks; a tensor of this format whose storage has its own dimensions is plain. */
+static bool blocked_may_be(const tensor *t) {
+  if (t->format != ACL_FORMAT_FRACTAL_NZ || t->rank < 2 || t->storage_rank < 4 || !t->n) return false;
+  return t->storage_rank != t->rank || memcmp(t->storage_dims, t->dims, (size_t)t->rank * sizeof *t->dims) != 0;
+}
+
+/* Whether the storage's dimensions are those of blocks around matrices of rows x cols, of which the view has some, one
+ * behind the other. */
 static bool blocked_fits(const tensor *t, const blocked_weight *b) {
-  const int64_t *const s = t->storage_dims + t->storage_rank - 4;
-  for (int d = 0; d + 2 < t->rank; ++d)
-    if (t->storage_dims[d] != t->dims[d]) return false;
-  return s[2] > 0 && s[3] > 0 && s[0] == (b->cols + s[3] - 1) / s[3] && s[1] == (b->rows + s[2] - 1) / s[2];
+  const int64_t *const s = t->storage_dims + t->storage_rank - 4, matrix = b->rows * b->cols;
+  int64_t stored = 1;
+  for (int d = 0; d < t->storage_rank - 4; ++d) stored *= t->storage_dims[d];
+  return s[2] > 0 && s[3] > 0 && s[0] == (b->cols + s[3] - 1) / s[3] && s[1] == (b->rows + s[2] - 1) / s[2] &&
+         t->offset % matrix == 0 && t->offset / matrix + t->n / matrix <= stored;
 }
 
 /* Whether the strides are those of a contiguous tensor, or of one with its last two dimensions exchanged. exact: those
@@ -31,7 +39,7 @@ static int64_t blocked_matrix_bytes(const blocked_weight *b) {
 
 status blocked_weight_plan(executor *e, int operand, const tensor *t, const char *name, blocked_weight *b) {
   *b = (blocked_weight){.matrices = 0};
-  if (t->format != ACL_FORMAT_FRACTAL_NZ || t->rank < 2 || t->storage_rank != t->rank + 2 || !t->n) return ST_OK;
+  if (!blocked_may_be(t)) return ST_OK;
   blocked_weight w = {.element_bytes = (int32_t)dtype_bytes(t->dtype)};
   bool exchanged = false, fits = false;
   for (int i = 0; i < 4 && !fits; ++i) {
@@ -39,7 +47,7 @@ status blocked_weight_plan(executor *e, int operand, const tensor *t, const char
     w.rows = t->dims[t->rank - (exchanged ? 1 : 2)], w.cols = t->dims[t->rank - (exchanged ? 2 : 1)];
     fits = blocked_strides(t, exchanged, i < 2) && blocked_fits(t, &w);
   }
-  EXPECT(fits && !t->offset, "%s lies in FRACTAL_NZ as %s, expected all of the storage, or its transpose", name,
+  EXPECT(fits, "%s lies in FRACTAL_NZ as %s, expected whole matrices of the storage, or their transposes", name,
          DIMS_TEXT(t->storage_dims, t->storage_rank));
   EXPECT(t->dtype != ACL_INT4 && t->dtype != ACL_INT32, "%s lies in FRACTAL_NZ as %s, expected whole bytes", name,
          dtype_name(t->dtype));
@@ -49,6 +57,8 @@ status blocked_weight_plan(executor *e, int operand, const tensor *t, const char
   w.padded_rows = t->storage_dims[t->storage_rank - 3] * t->storage_dims[t->storage_rank - 2];
   w.matrices = t->n / (w.rows * w.cols);
   w.plain = workspace_intermediate(e, (uint64_t)(t->n * w.element_bytes));
+  /* The view's offset counts elements without the padding of blocks. */
+  e->operands[operand].offset_bytes = (uint64_t)(t->offset / (w.rows * w.cols) * blocked_matrix_bytes(&w));
   e->operands[operand].extent_bytes = (uint64_t)(w.matrices * blocked_matrix_bytes(&w));
   *b = w;
   return ST_OK;
