@@ -86,6 +86,14 @@ class Functions(unittest.TestCase):
             got = run("CustIgamma", [Operand.of(d, a.astype(d.values)), Operand.of(d, x)], d, (n,))
             ref.check(got, want, d, slack=1e-12)
         each_case(self, "CustIgamma", 12, body)
+        # Large a: the distribution is nearly that of a normal one, by the cube root (Wilson and Hilferty).
+        for a in (2e6, 1e9, 1e13):
+            z = np.array([-3, -1, 0, 1e-3, 1, 3])
+            x = a * (1 - 1 / (9 * a) + z / (3 * np.sqrt(a))) ** 3
+            got = run("CustIgamma", [Operand.of(F64, np.full(6, a)), Operand.of(F64, x)], F64, (6,))
+            np.testing.assert_allclose(got, [0.5 * math.erfc(-v / math.sqrt(2)) for v in z],
+                                       atol=1e-5)
+        self.assertTrue(np.isnan(run("CustMvlgamma", [Operand.of(F64, [3.0])], F64, (1,), {"p": 0})).all())
         a, x = np.array([0, 0, 1, 2, -1, np.inf, 3]), np.array([0, 1, 0, np.inf, 1, 2, np.nan])
         got = run("CustIgamma", [Operand.of(F64, a), Operand.of(F64, x)], F64, a.shape)
         np.testing.assert_array_equal(got, [np.nan, 1, 0, 1, np.nan, 0, np.nan])

@@ -125,11 +125,23 @@ static inline double vbessel_i0_f64(double x) {
   return isinf(x) ? (double)INFINITY : vbessel_i0e_f64(x) * half * half;
 }
 
-/* The logarithm of the multivariate gamma function of dimension p, where x > (p - 1) / 2. */
+/* The logarithm of the multivariate gamma function of dimension p, where x > (p - 1) / 2. NaN for dimensions below 1
+ * and for those in the millions, which would take as many steps. */
 static inline double vmvlgamma_f64(double x, double p) {
+  if (!(p >= 1 && p <= 0x1p20)) return (double)NAN;
   double sum = p * (p - 1) / 4 * log(M_PI);
   for (double k = 0; k < p; ++k) sum += vlgamma_f64(x - k / 2);
   return sum;
+}
+
+/* P(a, x) of a large a, from 2^20 on, by the first term of Temme's expansion (DLMF 8.12.3 to 8.12.9); the next one is
+ * below 1e-13. The function's series would take some 10 sqrt(a) steps. */
+static inline double gamma_of_large(double a, double x) {
+  const double mu = (x - a) / a; /* half of eta^2 is mu - log(1 + mu), which cancels out near 0 */
+  const double series = 1 - mu * (2. / 3 - mu * (1. / 2 - mu * (2. / 5 - mu * (1. / 3))));
+  const double eta = fabs(mu) < 1e-3 ? mu * sqrt(series) : copysign(sqrt(2 * (mu - log1p(mu))), mu);
+  const double c0 = fabs(eta) < 1e-3 ? -1. / 3 + eta / 12 - eta * eta * (2. / 135) : 1 / mu - 1 / eta;
+  return 0.5 * erfc(-eta * sqrt(a / 2)) - exp(-0.5 * a * eta * eta) / sqrt(2 * M_PI * a) * c0;
 }
 
 /* The regularised lower incomplete gamma function P(a, x): by its power series below a + 1; beyond, 1 - Q(a, x) by the
@@ -138,6 +150,7 @@ static inline double vigamma_f64(double a, double x) {
   if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (double)NAN;
   if (x == 0 || isinf(a)) return 0;
   if (a == 0 || isinf(x)) return 1;
+  if (a > 0x1p20) return gamma_of_large(a, x);
   const double front = exp(a * log(x) - x - vlgamma_f64(a));
   if (x < a + 1) {
     double term = 1 / a, sum = term;
