@@ -15,7 +15,7 @@
 #include "runtime/context.h"
 #include "runtime/scheduler.h"
 
-_Static_assert(sizeof(event_marks) <= PAGE_BYTES, "an event has one page");
+_Static_assert(sizeof(event_marks) <= 4096, "an event has one page, of 4 KiB at least");
 
 static struct {
   mutex lock; /* guards all fields, and the links of shared events */
