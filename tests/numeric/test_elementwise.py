@@ -40,13 +40,19 @@ def verify(got, expected, common, out, what, **bound):
         ref.check_equal(got, ref.to_type(np.asarray(expected), common, out), what)
 
 
+def number_bits(t):
+    """The bits, with one NaN for all: IEEE 754 leaves the sign of a NaN that an operation makes open."""
+    bits = t.bits()                 # those of 16-bit floats are integers, others are numbers, whose NaNs are equal
+    return np.where(np.isnan(t.get()), 0xffff, bits) if t.dtype.kind == "f" and bits.dtype.kind == "u" else bits
+
+
 def same_bits_elsewhere(gen, op, args, out):
     """Elementwise results may not depend on the layout: not on tails of vectors, not on offsets."""
     if gen.chance(0.25):
         moved = [gen.again(a) if isinstance(a, Tensor) else a for a in args]
         other = gen.out(out.dtype, out.shape)
         run(op, *moved, other)
-        ref.check_equal(other.bits(), out.bits(), "bits in another layout")
+        ref.check_equal(number_bits(other), number_bits(out), "bits in another layout")
 
 
 def common_of_integers(op, dtype, out):
