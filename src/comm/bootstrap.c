@@ -192,7 +192,10 @@ static int bootstrap_await(int fd, short events, uint64_t deadline_ms) {
 static int bootstrap_connect_once(const struct sockaddr_storage *address, uint64_t deadline_ms, int *fd) {
   const int s = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (s < 0) return errno;
+  const int on = 1;
   bootstrap_socket_keep(s);
+  /* The kernel may choose the port at which rank 0 of a rank table is to listen later. With this option it can. */
+  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   int error = connect(s, (const struct sockaddr *)address, bootstrap_address_bytes(address)) == 0 ? 0 : errno;
   if (error == EINPROGRESS || error == EINTR) {
     socklen_t bytes = sizeof error;
@@ -203,7 +206,6 @@ static int bootstrap_connect_once(const struct sockaddr_storage *address, uint64
     bootstrap_socket_close(s);
     return error;
   }
-  const int on = 1;
   setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(s, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   *fd = s;

@@ -600,7 +600,8 @@ status bootstrap_table_root(const struct sockaddr_storage *address, uint64_t num
   int listener = -1;
   const int error = root_listen(address, &listener);
   if (error)
-    return fail(ST_FAILURE, "rank 0 cannot listen at %s, which the rank table says: %s",
-                bootstrap_address_words(address).text, strerror(error));
+    return fail(ST_FAILURE, "rank 0 cannot listen at %s, the rank table's host and HCCL_IF_BASE_PORT: %s%s",
+                bootstrap_address_words(address).text, strerror(error),
+                error == EADDRINUSE ? "; expected a free port, best one outside of net.ipv4.ip_local_port_range" : "");
   return root_start(listener, address, &session);
 }

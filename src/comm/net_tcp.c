@@ -106,6 +106,7 @@ static void tcp_set(int fd, int level, int option, int value) { setsockopt(fd, l
 /* Small messages leave at once; a host that is silent is noticed, with data under way or without. */
 static void tcp_set_options(int fd) {
   tcp_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  tcp_set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* as in bootstrap.c: rank 0 of a rank table can listen at this port */
   tcp_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   tcp_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, TCP_SILENCE_S / 2);
   tcp_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);

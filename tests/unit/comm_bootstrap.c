@@ -163,6 +163,40 @@ static void garbage_is_ignored(void **state) {
   assert_int_equal(exchange_rounds(1, 0, 3), 0);
 }
 
+/* The local port of this process's connection to a port. */
+static uint16_t own_port_of_connection(uint16_t to) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    struct sockaddr_in peer, own;
+    socklen_t bytes = sizeof peer;
+    if (getpeername(fd, (void *)&peer, &bytes) != 0 || ntohs(peer.sin_port) != to) continue;
+    bytes = sizeof own;
+    if (getsockname(fd, (void *)&own, &bytes) == 0) return ntohs(own.sin_port);
+  }
+  return 0;
+}
+
+/* The kernel may give a rank's connection the port that is HCCL_IF_BASE_PORT, which is among its ports by default. */
+static void a_rank_table_has_the_port_of_a_connection(void **state) {
+  (void)state;
+  const bootstrap_info *i = (const void *)info;
+  struct sockaddr_storage address = {.ss_family = AF_INET};
+  struct sockaddr_in *four = (void *)&address;
+  unsigned char table[BOOTSTRAP_INFO_BYTES];
+  bootstrap *a, *b;
+  make_root(60000);
+  if (i->family != 4) skip();
+  assert_int_equal(bootstrap_join(info, 1, 0, &a), ST_OK);
+  memcpy(&four->sin_addr, i->ip, 4);
+  four->sin_port = htons(own_port_of_connection(i->port));
+  assert_int_not_equal(four->sin_port, 0);
+  assert_int_equal(bootstrap_table_root(&address, 7), ST_OK);
+  bootstrap_table_info(&address, 7, table);
+  assert_int_equal(bootstrap_join(table, 1, 0, &b), ST_OK);
+  expect_words(bootstrap_table_root(&address, 7), "HCCL_IF_BASE_PORT"); /* somebody listens there now */
+  bootstrap_leave(b);
+  bootstrap_leave(a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exchanges_between_processes),
@@ -171,6 +205,7 @@ int main(void) {
       cmocka_unit_test(ranks_that_end),
       cmocka_unit_test(missing_ranks),
       cmocka_unit_test(garbage_is_ignored),
+      cmocka_unit_test(a_rank_table_has_the_port_of_a_connection),
   };
   info = mmap(NULL, BOOTSTRAP_INFO_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (info == MAP_FAILED) return 1;
