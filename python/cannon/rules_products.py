@@ -433,19 +433,17 @@ def _flash_attention(c):
 
 @of("infer_attention")
 def _infer_attention(c):
-    q, layout = c[0], c["inputLayout"]
-    shape = q.shape
-    if layout == b"BNSD_BSND":
-        shape = (shape[0], shape[2], shape[1], shape[3])
+    q, heads, (layout, *other) = c[0], c["numHeads"], c["inputLayout"].decode().split("_")
+    sizes = dict(zip(layout, q.shape), N=heads)
+    sizes.setdefault("D", sizes.get("H", 0) // heads if heads else 0)
+    sizes["H"] = heads * sizes["D"]
+    shape = tuple(sizes.get(x, 0) for x in (other or [layout])[0])
     dtype = INT8 if c.get("quantScale2", "quantScale2Optional") is not None else q.dtype
     if dtype.kind == "i" and c.get("quantScale2", "quantScale2Optional") is None:
         dtype = HALF
     outputs = [(shape, dtype)]
     if len(c.op.outputs) > 1:
-        batch, steps = {b"BSH": (0, 1), b"BNSD": (0, 2), b"BNSD_BSND": (0, 2), b"BSND": (0, 1)}.get(layout, (0, 1))
-        lse = (q.shape[batch], c["numHeads"], q.shape[steps], 1)
-        if layout == b"TND":
-            lse = (q.shape[0], c["numHeads"], 1)
+        lse = tuple(sizes.get(x, 0) for x in ("TN" if "T" in layout else "BNS")) + (1,)
         outputs.append((lse, FLOAT) if c["softmaxLseFlag"] else None)
     return outputs
 

@@ -650,11 +650,13 @@ class Inference(unittest.TestCase):
 
     def fused(self, gen, q, keys, values, out, n, kv, scale, layout, bias=None, mask=None, lengths=(None, None),
               table=None, padding=(None, None), prefix=(None, None, None), band=(65535, 65535), mode=0, page=0,
-              lse=None, op=None, sink=None):
-        op = op or gen.pick(self.VARIANTS[1 if prefix[0] else 0:])
+              lse=None, op=None, sink=None, ropes=None):
+        is_new = ropes or "T" in layout or "_NBSD" in layout or layout in ("BSH_BNSD", "BSND_BNSD")
+        op = op or gen.pick(self.VARIANTS[2 if is_new else 1 if prefix[0] else 0:])
         v1, v3, v4, v5 = (op.endswith(x) for x in ("Score", ("V3", "V4", "V5"), ("V4", "V5"), "V5"))
         run(op, q, TensorList(keys), TensorList(values), bias, mask, *lengths, *[None] * 7, table, *padding,
-            *([] if v1 else [*[None] * 4, *prefix]), *[None] * (3 * v3 + v4), *([sink] if v4 else []),
+            *([] if v1 else [*[None] * 4, *prefix]), *((*(ropes or (None, None)), None) if v3 else ()), *[None] * v4,
+            *([sink] if v4 else []),
             *[None] * (2 * v5), n, scale, *band, text(layout), kv, mode, gen.pick((0, 2)), page, 0, lse is not None,
             *([] if v1 else [0] * (2 + v4 + v5)), out, lse)
 
@@ -791,8 +793,103 @@ class Inference(unittest.TestCase):
                    prefix=(gen.out(dtype, pk.shape, pk), gen.out(dtype, pv.shape, pv), Ints(used)))
         close(out.get(), attention(q, *whole, 0.25, True)[0], dtype, "out", 4)
 
+    def with_ropes(self, gen):
+        """Separate rotary parts of queries and keys, in pages or not, and the results in other layouts."""
+        dtype, b, kv, s = gen.pick((F32, F16, BF16)), gen.integer(1, 3), gen.integer(1, 2), gen.pick((1, 3, 70))
+        n, keys, d, rope = kv * gen.pick((1, 2, 16)), gen.pick((5, 40, 300)), gen.pick((16, 64)), gen.pick((8, 16))
+        layout = gen.pick(("BSH", "BSND", "BNSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "BSH_NBSD", "BSND_NBSD",
+                           "BNSD_NBSD"))
+        inner, outer = (layout.split("_") * 2)[:2]
+        q, k = (self.numbers(gen, dtype, sh) for sh in ((b, n, s, d + rope), (b, kv, keys, d + rope)))
+        v = self.numbers(gen, dtype, (b, kv, keys, d))
+        mode = gen.pick((0, 3))
+        mask = Tensor(BOOL, (2048, 2048), (0, 0)).set(np.zeros((2048, 2048), bool)) if mode else None
+        exact = attention(q, k, v, 0.25, visible(s, keys, 3 if mode and s > 1 else 1, FAR, FAR))[0]
+
+        def made(x, where=inner):
+            x = x.transpose(1, 0, 2, 3) if where == "NBSD" else to_layout(x, where)
+            return gen.out(dtype, x.shape, x.astype(np.float32))
+
+        out = made(np.zeros(exact.shape), outer)
+        key, key_rope, value, table, page, lengths = made(k[..., :d]), made(k[..., d:]), made(v), None, 0, (None, None)
+        if gen.chance(0.4):
+            page, each, by_head = 16, (keys + 15) // 16, gen.chance(0.5)
+            numbers = gen.rng.permutation(b * each).reshape(b, each).astype(np.int32)
+
+            def paged(x):
+                full = np.zeros((b * each, kv, page, x.shape[-1]))
+                for i in range(b):
+                    for at in range(keys):
+                        full[numbers[i, at // page], :, at % page] = x[i, :, at]
+                full = full if by_head else full.transpose(0, 2, 1, 3).reshape(b * each, page, -1)
+                return gen.out(dtype, full.shape, full.astype(np.float32))
+
+            key, key_rope, value = paged(k[..., :d]), paged(k[..., d:]), paged(v)
+            table, lengths = gen.out(I32, numbers.shape, numbers), (None, Ints(keys))
+        self.fused(gen, made(q[..., :d]), [key], [value], out, n, kv, 0.25, layout, table=table, page=page, mask=mask,
+                   mode=mode, lengths=lengths, ropes=(made(q[..., d:]), key_rope))
+        got = out.get().transpose(1, 0, 2, 3) if outer == "NBSD" else from_layout(out.get(), outer, n)
+        close(got, exact, dtype, "out", 4)
+
+    def concatenated(self, gen):
+        """The layouts with T: ends of sequences, keys in pages, bands, and positions behind the last sequence."""
+        dtype, kv = gen.pick((F32, F16, BF16)), gen.integer(1, 2)
+        b, n, d = gen.integer(1, 4), kv * gen.pick((1, 2, 16)), gen.pick((16, 64))
+        rope = gen.pick((0, 0, 8))
+        nq = [gen.integer(0, gen.pick((1, 2, 60))) for _ in range(b)]
+        nk = [gen.integer(0, gen.pick((9, 300))) for _ in range(b)]
+        rest = gen.pick((0, 0, 1, 7))
+        layout = gen.pick(("TND", "NTD", "TND_NTD", "NTD_TND"))
+        inner, outer = (layout.split("_") * 2)[:2]
+        mode, band = gen.pick((0, 0, 2, 3, 4)), gen.pick(((20, 3), (65535, 0)))
+        q, k = (self.numbers(gen, dtype, sh) for sh in ((sum(nq) + rest, n, d + rope), (sum(nk), kv, d + rope)))
+        v = self.numbers(gen, dtype, (sum(nk), kv, d))
+        exact, log = np.zeros((*q.shape[:2], d)), np.full((*q.shape[:2], 1), np.inf)
+        ends = np.cumsum(nq), np.cumsum(nk)
+        for i in range(b):
+            rows, cols = (slice(e[i] - m[i], e[i]) for e, m in zip(ends, (nq, nk)))
+            one = (x[None].transpose(0, 2, 1, 3) for x in (q[rows], k[cols], v[cols]))
+            r, top, total, _, _ = attention(*one, 0.25, visible(nq[i], nk[i], mode or 1, *band))
+            exact[rows] = r[0].transpose(1, 0, 2)
+            sums = np.where(total > 0, top + np.log(np.where(total > 0, total, 1)), np.inf)
+            log[rows] = sums[0].transpose(1, 0, 2)
+
+        def made(x, where=inner):
+            x = x.transpose(1, 0, 2) if where == "NTD" else x
+            return gen.out(dtype, x.shape, x.astype(np.float32))
+
+        parts, table, page, key_lengths = [k[..., :d], k[..., d:], v], None, 0, ends[1]
+        if gen.chance(0.5):
+            page = 16
+            each = max((m + page - 1) // page for m in nk) + 1
+            numbers = gen.rng.permutation(b * each).reshape(b, each).astype(np.int32)
+            by_head, key_lengths = gen.chance(0.5), nk
+
+            def paged(x):
+                full = np.zeros((b * each, kv, page, x.shape[-1]))
+                for i in range(b):
+                    for at in range(nk[i]):
+                        full[numbers[i, at // page], :, at % page] = x[ends[1][i] - nk[i] + at]
+                full = full if by_head else full.transpose(0, 2, 1, 3).reshape(b * each, page, -1)
+                return gen.out(dtype, full.shape, full.astype(np.float32))
+
+            parts, table = [paged(x) for x in parts], gen.out(I32, numbers.shape, numbers)
+        else:
+            parts = [made(x) for x in parts]
+        out = made(np.full(exact.shape, 7.0), outer)
+        lse = gen.out(F32, log.shape) if gen.chance(0.5) else None
+        mask = Tensor(BOOL, (2048, 2048), (0, 0)).set(np.zeros((2048, 2048), bool)) if mode else None
+        self.fused(gen, made(q[..., :d]), parts[:1], parts[2:], out, n, kv, 0.25, layout, mask=mask, mode=mode,
+                   lengths=(Ints(*ends[0].tolist()), Ints(*map(int, key_lengths))), band=band, table=table, page=page,
+                   lse=lse, ropes=(made(q[..., d:]), parts[1]) if rope else None)
+        close(out.get().transpose(1, 0, 2) if outer == "NTD" else out.get(), exact, dtype, "out", 4)
+        if lse:
+            assert np.array_equal(np.isinf(lse.get()), np.isinf(log))
+            assert np.allclose(lse.get(), log, rtol=1e-3, atol=1e-3)
+
     def test_all(self):
-        for name, n in (("as_ggml_calls", 25), ("with_lengths", 50), ("with_pages", 15), ("with_prefix", 15)):
+        for name, n in (("as_ggml_calls", 25), ("with_lengths", 50), ("with_pages", 15), ("with_prefix", 15),
+                        ("with_ropes", 40), ("concatenated", 60)):
             each_case(self, name, n, getattr(self, name))
 
     def test_parts(self):
@@ -918,6 +1015,33 @@ class Errors(unittest.TestCase):
                 (14, Tensor.of(I32, np.zeros((1, 2), np.int32)), "actualSeqLengthsKv")):
             code, message = call(**{f"_{at}": value})
             assert code == INVALID and words in message, (at, code, message)
+        half = lambda *s: Tensor.of(F16, np.zeros(s, np.float32))  # noqa: E731
+        mask = Tensor(BOOL, (2048, 2048), (0, 0)).set(np.zeros((2048, 2048), bool))
+
+        def flat(layout="TND", query=half(5, 2, 16), ends=Ints(2, 5), key_ends=Ints(3, 7), bias=None, given=None, mode=0,
+                 ropes=(None, None), lse=None):
+            keys = [half(7, 2, 16)]
+            return refused("aclnnFusedInferAttentionScoreV3", query, TensorList(keys), TensorList(keys), bias, given,
+                           ends, key_ends, *[None] * 17, *ropes, None, 2, 1.0, FAR, FAR, text(layout), 2, mode, 0, 0,
+                           0, lse is not None, 0, 0, half(5, 2, 16), lse)
+        for changes, words in (
+                ({"layout": "TND_BSND"}, 'inputLayout is "TND_BSND", expected one of BSH'),
+                ({"layout": "NBSD"}, 'inputLayout is "NBSD"'),
+                ({"ends": None}, "actualSeqLengthsOptional has 0 values, expected the ends of 1 sequences"),
+                ({"key_ends": Ints(3)}, "actualSeqLengthsKvOptional has 1 values, expected the ends of 2"),
+                ({"key_ends": Ints(3, 8)}, "actualSeqLengthsKvOptional[1] is 8, expected 3 to 7"),
+                ({"ends": Ints(2, 1)}, "actualSeqLengthsOptional[1] is 1, expected 2 to 5"),
+                ({"bias": half(1, 2, 5, 7)}, "pseShiftOptional is given, expected none in the layout TND"),
+                ({"given": mask}, "attenMaskOptional is given, expected none for sparseMode 0 in the layout TND"),
+                ({"mode": 3}, "attenMaskOptional is absent, expected a pattern for sparseMode 3"),
+                ({"mode": 5}, "sparseMode is 5, expected 0 to 4"),
+                ({"ropes": (half(5, 2, 8), None)}, "keyRopeOptional is absent, expected both"),
+                ({"ropes": (half(4, 2, 8), half(7, 2, 8))}, "queryRopeOptional has shape [4, 2, 8], expected the query"),
+                ({"ropes": (half(5, 2, 8), half(7, 2, 9))}, "keyRopeOptional has shape [7, 2, 9]"),
+                ({"ropes": (half(5, 2, 8), half(6, 2, 8))}, "keyRopeOptional has 1 sequences of 6 keys, expected 1 of 7"),
+                ({"lse": Tensor.empty(F32, (1, 2, 5, 1))}, "softmaxLse has shape [1, 2, 5, 1], expected [5, 2, 1]")):
+            code, message = flat(**changes)
+            assert code == INVALID and words in message, (changes, code, message)
         none, keys = Tensor.empty(F16, (0, 4, 2, 16)), TensorList([])
         code, message = call(_0=none, _1=keys, _2=keys, _37=none)
         assert code == INVALID and "lists of 0 and 0" in message, (code, message)

@@ -74,8 +74,10 @@ typedef struct {
 typedef struct {
   int64_t n_batches, n_heads, n_kv_heads;
   int64_t d, dv;              /* components of queries and keys, of values */
+  int64_t d_rope;             /* of d, the last ones: those of the rotary parts, which are tensors of their own; or 0 */
   int64_t max_rows, max_keys; /* maximum over the sequences */
   head_view query, key, value, out;
+  head_view query_rope, key_rope; /* if d_rope is not 0; inference only */
   /* softmax statistics, written n_copies times each; if lse is set, row_max receives max + log(sum) instead */
   head_view row_max, row_sum;
   head_view bias, mask; /* mask: bytes; a key is hidden where the byte is not 0 */
@@ -157,7 +159,7 @@ static inline void attention_visible_keys(const attention_batch *s, int64_t i, i
   if (*high < *low) *high = *low;
 }
 
-typedef enum { KEYS, VALUES } key_or_value;
+typedef enum { KEYS, KEY_ROPES, VALUES } key_part;
 
 /* Address of key k of a sequence, and how many keys from k on (k included) lie at the same distance from each other. */
 typedef struct {
@@ -165,7 +167,7 @@ typedef struct {
   int64_t row, col; /* bytes to the next key and to the next component */
   int64_t run;
 } key_place;
-key_place attention_key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b,
+key_place attention_key_run(const attention_job *j, const attention_batch *s, key_part which, int64_t b,
                             int64_t kv_head, int64_t k);
 
 static inline char *attention_head_at(const attention_job *j, const head_view *v, int64_t b, int64_t head,

@@ -23,7 +23,7 @@ static bool is_dense(const head_view *v) { return v->col == (int64_t)dtype_bytes
 
 bool attention_decode_fits(void *plan) {
   const attention_plan *p = plan;
-  return rows_of(p) <= ROWS && is_dense(&p->key) && is_dense(&p->value) &&
+  return rows_of(p) <= ROWS && !p->d_rope && is_dense(&p->key) && is_dense(&p->value) &&
          (!p->n_prefix_keys || (is_dense(&p->prefix_key) && is_dense(&p->prefix_value)));
 }
 

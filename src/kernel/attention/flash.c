@@ -94,6 +94,7 @@ static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, he
   p->max_rows = q->rows;
   p->max_keys = k->rows;
   p->d = q->d;
+  p->d_rope = 0;
   p->dv = v->d;
   return ST_OK;
 }

@@ -23,7 +23,9 @@ typedef struct {
   const aclIntArray *key_lengths;
   const char *key_lengths_name;
   bool is_step; /* IncreFlashAttention */
-  const head_layout *layout;
+  const head_layout *layout, *out_layout;
+  bool is_flat; /* sequences are concatenated: layouts with T */
+  head_dims q;  /* of the query tensor */
   attention_plan *plan;
 } infer_call;
 
@@ -42,19 +44,27 @@ static status infer_refuse(const infer_attention_args *a) {
                  {a->key_antiquant_offset, "keyAntiquantOffsetOptional"},
                  {a->value_antiquant_scale, "valueAntiquantScaleOptional"},
                  {a->value_antiquant_offset, "valueAntiquantOffsetOptional"},
+                 {a->key_rope_antiquant_scale, "keyRopeAntiquantScaleOptional"},
                  {a->dequant_scale_query, "dequantScaleQueryOptional"}};
-  const struct {
-    const tensor *t;
-    const char *name;
-  } parts[] = {{a->query_rope, "queryRopeOptional"},
-               {a->key_rope, "keyRopeOptional"},
-               {a->key_rope_antiquant_scale, "keyRopeAntiquantScaleOptional"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
     EXPECT(!layout_given(refused[i].t), "%s is given, expected none: quantised attention is not supported",
            refused[i].name);
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
-    EXPECT(!layout_given(parts[i].t), "%s is given, expected none: separate rotary parts are not supported",
-           parts[i].name);
+  return ST_OK;
+}
+
+/* What concatenated sequences go without. */
+static status infer_refuse_flat(const infer_attention_args *a) {
+  const struct {
+    const tensor *t;
+    const char *name;
+  } refused[] = {{a->pse_shift, a->name.pse_shift},
+                 {a->query_padding_size, a->name.query_padding_size},
+                 {a->kv_padding_size, a->name.kv_padding_size},
+                 {a->key_shared_prefix, "keySharedPrefixOptional"},
+                 {a->value_shared_prefix, "valueSharedPrefixOptional"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+    EXPECT(!layout_given(refused[i].t), "%s is given, expected none in the layout %s", refused[i].name,
+           a->input_layout);
   return ST_OK;
 }
 
@@ -141,19 +151,59 @@ static status set_keys(infer_call *c) {
   if (table) return set_pages(c, table);
   if (c->key.list) {
     const uint64_t n = c->key.list->size, m = c->value.list->size;
-    EXPECT(n && n == m && (n == 1 || n == (uint64_t)p->n_batches),
+    EXPECT(n && n == m && (n == 1 || n == (uint64_t)c->q.batches),
            "key and value are lists of %ju and %ju, expected 1 or %jd", (uintmax_t)n, (uintmax_t)m,
-           (intmax_t)p->n_batches);
+           (intmax_t)c->q.batches);
     if (n > 1) return set_key_list(c);
   }
   head_dims k, v;
   TRY(view_keys(c, c->key.first, "key", c->key.operand, p->d, &p->key, &k));
   TRY(view_keys(c, c->value.first, "value", c->value.operand, -1, &p->value, &v));
-  EXPECT(k.batches == p->n_batches && v.batches == p->n_batches && k.rows == v.rows,
+  EXPECT(k.batches == c->q.batches && v.batches == c->q.batches && k.rows == v.rows,
          "key and value have %jd and %jd sequences of %jd and %jd keys, expected %jd of as many", (intmax_t)k.batches,
-         (intmax_t)v.batches, (intmax_t)k.rows, (intmax_t)v.rows, (intmax_t)p->n_batches);
+         (intmax_t)v.batches, (intmax_t)k.rows, (intmax_t)v.rows, (intmax_t)c->q.batches);
   p->max_keys = k.rows;
   p->dv = v.d;
+  return ST_OK;
+}
+
+/* NULL where it is absent; that of an empty tensor is empty. */
+static const tensor *rope_given(const tensor *rope, const tensor *whole) {
+  return rope && (rope->n || rope->rank == whole->rank) ? rope : NULL;
+}
+
+/* The rotary parts of queries and keys as tensors of their own, in the layouts of the queries and keys. */
+static status infer_set_rope(infer_call *c) {
+  attention_plan *p = c->plan;
+  const infer_attention_args *a = c->a;
+  const tensor *query = rope_given(a->query_rope, a->query), *key = rope_given(a->key_rope, c->key.first);
+  p->d_rope = 0;
+  if (!query && !key) return ST_OK;
+  EXPECT(query && key, "%s is absent, expected both queryRopeOptional and keyRopeOptional, or none",
+         query ? "keyRopeOptional" : "queryRopeOptional");
+  EXPECT(!p->key_list && !layout_given(a->key_shared_prefix),
+         "queryRopeOptional is given, expected none with lists of keys and with a shared prefix");
+  head_dims q = {.heads = p->n_heads}, k;
+  TRY(op_expect_dtype(query, "queryRopeOptional", DTYPE_BIT(p->query.dtype)));
+  TRY(head_view_of(query, "queryRopeOptional", a->view.query_rope, c->layout, &p->query_rope, &q));
+  EXPECT(q.batches == c->q.batches && q.heads == c->q.heads && q.rows == c->q.rows,
+         "queryRopeOptional has shape %s, expected the query's, %s, except for the components", SHAPE_OF(query),
+         SHAPE_OF(a->query));
+  const infer_source source = {NULL, key, "keyRopeOptional", a->view.key_rope};
+  int64_t d = q.d;
+  if (p->table >= 0) {
+    const int64_t n_pages = p->pages.n_pages;
+    TRY(view_pages(c, &source, &p->key_rope, &d));
+    EXPECT(p->pages.n_pages == n_pages, "keyRopeOptional has %jd pages, expected the key's %jd",
+           (intmax_t)p->pages.n_pages, (intmax_t)n_pages);
+  } else {
+    TRY(view_keys(c, key, source.name, source.operand, d, &p->key_rope, &k));
+    EXPECT(k.batches == c->q.batches && k.rows == p->max_keys,
+           "keyRopeOptional has %jd sequences of %jd keys, expected %jd of %jd", (intmax_t)k.batches, (intmax_t)k.rows,
+           (intmax_t)c->q.batches, (intmax_t)p->max_keys);
+  }
+  p->d_rope = d;
+  p->d += d;
   return ST_OK;
 }
 
@@ -230,7 +280,69 @@ static status set_batches(infer_call *c, int64_t mode, int64_t before, int64_t a
   return ST_OK;
 }
 
+/* The end of each sequence, in a tensor of `total` positions. */
+static status infer_check_ends(const infer_call *c, const aclIntArray *ends, const char *name, int64_t total) {
+  const int64_t n = c->plan->n_batches;
+  EXPECT(ends && ends->size == (uint64_t)n, "%s has %jd values, expected the ends of %jd sequences", name,
+         (intmax_t)(ends ? ends->size : 0), (intmax_t)n);
+  for (int64_t b = 0, last = 0; b < n; last = ends->value[b++])
+    EXPECT(ends->value[b] >= last && ends->value[b] <= total, "%s[%jd] is %jd, expected %jd to %jd", name, (intmax_t)b,
+           (intmax_t)ends->value[b], (intmax_t)last, (intmax_t)total);
+  return ST_OK;
+}
+
+/* Concatenated sequences. Keys in pages have lengths rather than ends. Positions behind the last sequence are listed
+ * as sequences without queries, so that their results are 0. */
+static status set_flat_batches(infer_call *c, int64_t mode, int64_t before, int64_t after) {
+  attention_plan *p = c->plan;
+  const aclIntArray *q = c->a->actual_seq_lengths, *k = c->key_lengths;
+  const bool paged = p->table >= 0;
+  const int64_t n = p->n_batches;
+  TRY(infer_check_ends(c, q, c->a->name.actual_seq_lengths, c->q.rows));
+  if (paged)
+    TRY(infer_check_lengths(c, k, c->key_lengths_name, p->max_keys, &k));
+  else
+    TRY(infer_check_ends(c, k, c->key_lengths_name, p->max_keys));
+  p->max_rows = 1;
+  for (int64_t b = 0; b < n; ++b) p->max_rows = attention_max(p->max_rows, q->value[b] - (b ? q->value[b - 1] : 0));
+  const int64_t end = n ? q->value[n - 1] : 0, n_rest = (c->q.rows - end + p->max_rows - 1) / p->max_rows;
+  HEAP_PLAN(attention_batch, list, c->e, (size_t)(n + n_rest) * sizeof *list);
+  int64_t max_keys = 0;
+  for (int64_t b = 0; b < n; ++b) {
+    const int64_t row = b ? q->value[b - 1] : 0, key = b && !paged ? k->value[b - 1] : 0;
+    list[b] = (attention_batch){.row_begin = row,
+                                .n_rows = q->value[b] - row,
+                                .n_queries = q->value[b] - row,
+                                .key_begin = key,
+                                .n_keys = (paged ? length_of(k, b, p->max_keys) : k->value[b]) - key};
+    layout_set_band(&list[b], mode, before, after);
+    max_keys = attention_max(max_keys, list[b].n_keys);
+  }
+  for (int64_t b = 0; b < n_rest; ++b) {
+    const int64_t row = end + b * p->max_rows;
+    list[n + b] = (attention_batch){.row_begin = row, .n_rows = attention_min(p->max_rows, c->q.rows - row)};
+  }
+  p->n_batches = n + n_rest;
+  p->max_keys = max_keys;
+  p->batch_is_listed = true;
+  return ST_OK;
+}
+
 /* ---- mask, bias, results ----------------------------------------------------------------------------------------- */
+
+/* Concatenated sequences have a band, whose mask is a pattern, or no mask. */
+static status set_flat_mask(infer_call *c, const tensor *mask, const char *name) {
+  const infer_attention_args *a = c->a;
+  const int64_t mode = a->sparse_mode;
+  EXPECT(mode >= SPARSE_DEFAULT && mode <= SPARSE_BAND, "sparseMode is %jd, expected 0 to 4", (intmax_t)mode);
+  EXPECT(!mask == !layout_mask_is_pattern(mode), "%s is %s, expected %s for sparseMode %jd in the layout %s", name,
+         mask ? "given" : "absent", mask ? "none" : "a pattern", (intmax_t)mode, a->input_layout);
+  c->plan->mask.operand = ABSENT;
+  TRY(set_flat_batches(c, mask ? mode : SPARSE_ALL, a->pre_tokens, a->next_tokens));
+  if (!mask) return ST_OK;
+  TRY(op_expect_dtype(mask, name, DTYPE_BIT(ACL_BOOL) | DTYPE_BIT(ACL_INT8) | DTYPE_BIT(ACL_UINT8)));
+  return layout_check_pattern(mask, name, mode);
+}
 
 /* If there is one query per sequence, the mask may lack the query dimension: [B, keys]. */
 static status infer_set_mask(infer_call *c) {
@@ -238,6 +350,7 @@ static status infer_set_mask(infer_call *c) {
   const infer_attention_args *a = c->a;
   const tensor *mask = layout_given(a->atten_mask);
   const char *name = a->name.atten_mask;
+  if (c->is_flat) return set_flat_mask(c, mask, name);
   /* With one query only the mask matters, so the sparse mode is ignored. */
   const int64_t given = p->max_rows > 1 ? a->sparse_mode : SPARSE_DEFAULT;
   EXPECT(given >= SPARSE_DEFAULT && given <= SPARSE_BAND, "sparseMode is %jd, expected 0 to 4", (intmax_t)given);
@@ -275,17 +388,17 @@ static status infer_set_bias(infer_call *c) {
                        p->max_keys + p->n_prefix_keys, &p->bias);
 }
 
-static status set_results(infer_call *c, const head_layout *out_layout) {
+static status set_results(infer_call *c) {
   attention_plan *p = c->plan;
   const infer_attention_args *a = c->a;
-  const tensor *out = a->attention_out, *lse = layout_given(a->softmax_lse);
+  const tensor *out = a->attention_out, *lse = out->n ? layout_given(a->softmax_lse) : a->softmax_lse;
   head_dims d = {.heads = p->n_heads};
   TRY(op_expect_dtype(out, "attentionOut", DTYPES_FLOAT_TO_32));
-  TRY(head_view_of(out, "attentionOut", a->view.attention_out, out_layout, &p->out, &d));
-  EXPECT(d.batches == p->n_batches && d.heads == p->n_heads && d.rows == p->max_rows && d.d == p->dv,
+  TRY(head_view_of(out, "attentionOut", a->view.attention_out, c->out_layout, &p->out, &d));
+  EXPECT(d.batches == c->q.batches && d.heads == p->n_heads && d.rows == c->q.rows && d.d == p->dv,
          "attentionOut has shape %s, expected %jd sequences, %jd heads, %jd positions, %jd components in the layout %s",
-         SHAPE_OF(out), (intmax_t)p->n_batches, (intmax_t)p->n_heads, (intmax_t)p->max_rows, (intmax_t)p->dv,
-         out_layout->name);
+         SHAPE_OF(out), (intmax_t)c->q.batches, (intmax_t)p->n_heads, (intmax_t)c->q.rows, (intmax_t)p->dv,
+         c->out_layout->name);
   p->row_max.operand = p->row_sum.operand = ABSENT;
   p->lse = a->softmax_lse_flag;
   p->n_copies = 1;
@@ -293,12 +406,15 @@ static status set_results(infer_call *c, const head_layout *out_layout) {
   if (!p->lse) return ST_OK;
   EXPECT(lse, "softmaxLse is absent, expected a tensor where softmaxLseFlag is true");
   TRY(op_expect_dtype(lse, "softmaxLse", DTYPE_BIT(ACL_FLOAT)));
-  TRY(op_expect_shape(lse, "softmaxLse", (const int64_t[]){p->n_batches, p->n_heads, p->max_rows, 1}, 4));
+  if (c->is_flat)
+    TRY(op_expect_shape(lse, "softmaxLse", (const int64_t[]){c->q.rows, p->n_heads, 1}, 3));
+  else
+    TRY(op_expect_shape(lse, "softmaxLse", (const int64_t[]){p->n_batches, p->n_heads, p->max_rows, 1}, 4));
   p->row_max = (head_view){.operand = (int16_t)a->view.softmax_lse,
                            .dtype = lse->dtype,
-                           .batch = lse->strides[0] * 4,
+                           .batch = c->is_flat ? 0 : lse->strides[0] * 4,
                            .head = lse->strides[1] * 4,
-                           .row = lse->strides[2] * 4};
+                           .row = lse->strides[c->is_flat ? 0 : 2] * 4};
   return ST_OK;
 }
 
@@ -325,15 +441,23 @@ static status padding_operand(const tensor *t, const char *name, int number, int
   return ST_OK;
 }
 
-/* With BNSD_BSND, the result's layout differs from the query's. */
-static status find_layouts(infer_call *c, const head_layout **out) {
-  const char *name = c->a->input_layout, *allowed = "BSH BSND BNSD";
-  if (name && !strcmp(name, "BNSD_BSND")) {
-    TRY(head_layout_find("BNSD", "inputLayout", NULL, allowed, &c->layout));
-    return head_layout_find("BSND", "inputLayout", NULL, allowed, out);
+/* Finds the layouts of the query and of the result: X_Y has the result in another one. */
+static status find_layouts(infer_call *c) {
+  static const char old[] = "BSH BSND BNSD BNSD_BSND",
+                    all[] = "BSH BSND BNSD TND NTD BNSD_BSND BSH_BNSD BSND_BNSD BSH_NBSD BSND_NBSD BNSD_NBSD TND_NTD "
+                            "NTD_TND";
+  const char *const allowed = c->e->op->variant == FUSED_V3 ? all : old, *const name = c->a->input_layout;
+  const char *const cut = name && layout_has_word(allowed, name) ? strchr(name, '_') : NULL;
+  if (cut) {
+    char first[8];
+    snprintf(first, sizeof first, "%.*s", (int)(cut - name), name);
+    TRY(head_layout_find(first, "inputLayout", NULL, first, &c->layout));
+    TRY(head_layout_find(cut + 1, "inputLayout", NULL, cut + 1, &c->out_layout));
+  } else {
+    TRY(head_layout_find(name, "inputLayout", NULL, allowed, &c->layout));
+    c->out_layout = c->layout;
   }
-  TRY(head_layout_find(name, "inputLayout", NULL, allowed, &c->layout));
-  *out = c->layout;
+  c->is_flat = c->layout->batch < 0;
   return ST_OK;
 }
 
@@ -358,10 +482,10 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
   attention_plan *p = PLAN(e, attention_plan);
   infer_call c = infer_call_of(e, a);
   const tensor *query = a->query;
-  const head_layout *out_layout;
   TRY(infer_refuse(a));
   EXPECT(a->pse_type == 0, "pseType is %jd, expected 0", (intmax_t)a->pse_type);
-  TRY(find_layouts(&c, &out_layout));
+  TRY(find_layouts(&c));
+  if (c.is_flat) TRY(infer_refuse_flat(a));
   head_dims q = {.heads = a->num_heads};
   TRY(op_expect_dtype(query, "query", DTYPES_FLOAT_TO_32));
   TRY(head_view_of(query, "query", INFER_ATTENTION_QUERY, c.layout, &p->query, &q));
@@ -370,7 +494,8 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
   const int64_t kv_heads = a->num_key_value_heads ? a->num_key_value_heads : q.heads;
   EXPECT(kv_heads > 0 && q.heads % kv_heads == 0, "numKeyValueHeads is %jd, expected 0 or a divisor of numHeads, %jd",
          (intmax_t)kv_heads, (intmax_t)q.heads);
-  p->n_batches = q.batches;
+  c.q = q;
+  p->n_batches = c.is_flat && a->actual_seq_lengths ? (int64_t)a->actual_seq_lengths->size : q.batches;
   p->n_heads = q.heads;
   p->n_kv_heads = kv_heads;
   p->max_rows = q.rows;
@@ -383,10 +508,11 @@ status prepare_infer_attention(executor *e, const infer_attention_args *a) {
                       &p->query_padding));
   TRY(padding_operand(a->kv_padding_size, a->name.kv_padding_size, a->view.kv_padding_size, &p->key_padding));
   TRY(set_keys(&c));
+  TRY(infer_set_rope(&c));
   TRY(infer_set_prefix(&c));
   TRY(infer_set_mask(&c));
   TRY(infer_set_bias(&c));
   TRY(infer_set_sink(&c));
-  TRY(set_results(&c, out_layout));
+  TRY(set_results(&c));
   return attention_plan_forward(e, p);
 }

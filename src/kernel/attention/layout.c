@@ -6,12 +6,11 @@
 
 static const head_layout layouts[] = {
     {"BSH", 3, 0, ABSENT, 1, 2, true},  {"SBH", 3, 1, ABSENT, 0, 2, true},  {"BSND", 4, 0, 2, 1, 3, false},
-    {"BNSD", 4, 0, 1, 2, 3, false},     {"TND", 3, ABSENT, 1, 0, 2, false}, {"SH", 2, ABSENT, ABSENT, 0, 1, true},
-    {"NSD", 3, ABSENT, 0, 1, 2, false},
+    {"BNSD", 4, 0, 1, 2, 3, false},     {"NBSD", 4, 1, 0, 2, 3, false},     {"TND", 3, ABSENT, 1, 0, 2, false},
+    {"NTD", 3, ABSENT, 0, 1, 2, false},
 };
 
-/* Whether `word` is one of the words of `text`. */
-static bool has_word(const char *text, const char *word) {
+bool layout_has_word(const char *text, const char *word) {
   const size_t n = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at += n)
     if ((at == text || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
@@ -23,7 +22,7 @@ status head_layout_find(const char *name, const char *argument, const char *stan
   if (!name) name = standard;
   if (!name) return fail(ST_OP_NULL, "%s is NULL, expected one of %s", argument, allowed);
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; ++i)
-    if (!strcmp(layouts[i].name, name) && has_word(allowed, name)) {
+    if (!strcmp(layouts[i].name, name) && layout_has_word(allowed, name)) {
       *out = &layouts[i];
       return ST_OK;
     }

@@ -13,6 +13,9 @@ typedef struct {
   bool hidden;
 } head_layout;
 
+/* Whether `word` is one of the words of `text`, which blanks separate. */
+bool layout_has_word(const char *text, const char *word);
+
 /* Finds a layout by name. NULL means `standard`; if that is NULL too, it is an error, as is a name that is not in
  * `allowed` (names separated by blanks). */
 status head_layout_find(const char *name, const char *argument, const char *standard, const char *allowed,

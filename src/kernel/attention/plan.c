@@ -116,14 +116,14 @@ static key_place in_page(const attention_job *j, const head_view *v, int64_t b, 
                      .run = attention_min(left, g->keys - first)};
 }
 
-key_place attention_key_run(const attention_job *j, const attention_batch *s, key_or_value which, int64_t b,
+key_place attention_key_run(const attention_job *j, const attention_batch *s, key_part which, int64_t b,
                             int64_t kv_head, int64_t k) {
   const attention_plan *p = j->plan;
   if (k < p->n_prefix_keys) {
     const head_view *v = which == KEYS ? &p->prefix_key : &p->prefix_value;
     return (key_place){attention_head_at(j, v, 0, kv_head, k), v->row, v->col, p->n_prefix_keys - k};
   }
-  head_view v = which == KEYS ? p->key : p->value;
+  head_view v = which == KEYS ? p->key : which == KEY_ROPES ? p->key_rope : p->value;
   const int64_t left = s->n_keys - k;
   k -= p->n_prefix_keys;
   if (p->table >= 0) return in_page(j, &v, b, kv_head, k, left);

@@ -30,13 +30,21 @@ static uint64_t reference_scratch(const attention_plan *p) {
   return reference_lay_out(p, NULL, &f);
 }
 
+/* The sum over the n components of one part of a query and a key. */
+static double reference_part(const score_row *r, const head_view *v, key_part part, int64_t row, int64_t kv_head,
+                             int64_t k, int64_t n) {
+  const key_place key = attention_key_run(r->job, r->batch, part, r->b, kv_head, k);
+  const char *const query = attention_head_at(r->job, v, r->b, r->head, row);
+  double sum = 0;
+  for (int64_t x = 0; x < n; ++x)
+    sum += component(query + x * v->col, v->dtype) * component(key.at + x * key.col, v->dtype);
+  return sum;
+}
+
 static float reference_dot(const score_row *r, int64_t row, int64_t kv_head, int64_t k) {
   const attention_plan *p = r->job->plan;
-  const key_place key = attention_key_run(r->job, r->batch, KEYS, r->b, kv_head, k);
-  const char *const query = attention_head_at(r->job, &p->query, r->b, r->head, row);
-  double sum = 0;
-  for (int64_t x = 0; x < p->d; ++x)
-    sum += component(query + x * p->query.col, p->query.dtype) * component(key.at + x * key.col, p->key.dtype);
+  double sum = reference_part(r, &p->query, KEYS, row, kv_head, k, p->d - p->d_rope);
+  if (p->d_rope) sum += reference_part(r, &p->query_rope, KEY_ROPES, row, kv_head, k, p->d_rope);
   return (float)sum;
 }
 
