@@ -48,6 +48,8 @@ moe_unpermute_grad: 0 3
 FlashAttentionScoreGrad FlashAttentionScoreGradV2 FlashAttentionUnpaddingScoreGrad: 0 1 2 4
 FlashAttentionUnpaddingScoreGradV2 FlashAttentionUnpaddingScoreGradV4: 0 1 2 4
 FlashAttentionScoreGradV3: 0 1 2 4 12
+FlashAttentionUnpaddingScoreGradV3: 0 1 2 3 4 6
+FlashAttentionUnpaddingScoreGradV5: 0 1 2 3 4 6 14
 rotary_grad: 0 1 2
 rotary_cache: 1 2
 add_lora: 0
@@ -540,12 +542,6 @@ def _kv_norm_rope(c):
 @of("qkv_norm_rope")
 def _qkv_norm_rope(c):
     return [None, None, None]
-
-
-@of("FlashAttentionUnpaddingScoreGradV5")
-def _flash_attention_grad_v5(c):
-    q, k, v, bias, sink = (c[name] for name in ("query", "keyIn", "value", "pseShiftOptional", "sinkInOptional"))
-    return [like(q), None, like(k), None, like(v), *(None if x is None else like(x) for x in (bias, sink))]
 
 
 @of("dequant_rope")

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "op/op.h"
 
-enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_CHOICES = 2, EXECUTOR_PLAN_BYTES = 896 };
+enum { EXECUTOR_OPERANDS = 8, EXECUTOR_RESULTS = 3, EXECUTOR_CHOICES = 2, EXECUTOR_PLAN_BYTES = 928 };
 
 typedef struct {
   void *data;            /* the user's address of the storage */

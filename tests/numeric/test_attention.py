@@ -448,8 +448,9 @@ class Flat(unittest.TestCase):
     """Sequences that are concatenated (layout TND)."""
 
     def case(self, gen, with_gradient, version=""):
-        """V2 also takes a type of bias, V4 the layout of the softmax's results, V5 both, and sinks."""
-        second, fourth, fifth = version in ("V2", "V5"), version in ("V4", "V5"), version == "V5"
+        """V2 also takes a type of bias, V3 separate rotary parts, V4 the layout of the softmax's results, V5 all of
+        them, and sinks."""
+        second, fourth, fifth = version in ("V2", "V3", "V5"), version in ("V4", "V5"), version == "V5"
         dtype = gen.pick((F32, F16, BF16))
         n_seq, kv, d = gen.integer(1, 4), gen.integer(1, 2), gen.pick((8, 32, 64))
         n = kv * gen.integer(1, 2)
@@ -463,8 +464,9 @@ class Flat(unittest.TestCase):
         prefix = [gen.integer(max(0, m - w), m) for w, m in zip(nq, nk)] if mode == 6 and use_mask else None
         used = [i for i in range(n_seq) if nq[i]]
         draw = lambda *s: dtype.round(gen.rng.standard_normal(s)).astype(np.float64)  # noqa: E731
-        q, dy = draw(sum(nq), n, d), draw(sum(nq), n, d)
-        k, v = draw(sum(nk), kv, d), draw(sum(nk), kv, d)
+        rope = gen.pick((0, 4, 16)) if fifth else 8 if version == "V3" else 0
+        q, dy = draw(sum(nq), n, d + rope), draw(sum(nq), n, d)
+        k, v = draw(sum(nk), kv, d + rope), draw(sum(nk), kv, d)
         ends_q, ends_k = np.cumsum(nq), np.cumsum(nk)
         pattern = use_mask and mode in (2, 3, 4, 6, 7, 8)
         shape = (3072 if mode == 6 else 2048, 2048) if pattern else (max(nq), max(nk))
@@ -505,32 +507,42 @@ class Flat(unittest.TestCase):
         def joined(i):
             return np.concatenate([part[i][0].transpose(1, 0, 2) for part in parts])
 
-        tensors = [gen.out(dtype, x.shape, x.astype(np.float32)) for x in (q, k, v)]
-        out, top, total = gen.out(dtype, q.shape), gen.out(F32, (len(q), n, 8)), gen.out(F32, (len(q), n, 8))
+        made = lambda x: gen.out(dtype, x.shape, x.astype(np.float32))  # noqa: E731
+
+        def apart(make):
+            """Queries, keys and values, with the rotary parts behind them where the version has these."""
+            if version not in ("V3", "V5"):
+                return [make(x) for x in (q, k, v)]
+            return [make(x) if x is not None else None for y in (q, k)
+                    for x in (y[..., :d], y[..., d:] if rope else None)] + [make(v)]
+
+        tensors = apart(made)
+        out, top, total = gen.out(dtype, dy.shape), gen.out(F32, (len(q), n, 8)), gen.out(F32, (len(q), n, 8))
         lengths = Ints(*map(int, ends_q)), Ints(*map(int, ends_k))
         if second:
             lengths += None, None
         common = (0.2, keep, before, after, n, text("TND"), 0, mode, *([bias_type] if second else []))
         order = [gen.pick((b"same_as_input", b"", None))] if fourth else []
         sinks = [] if not fifth else [None if sink is None else gen.tensor(F32, (n,), sink)]
-        apart = (lambda q, k, v: (q, None, k, None, v)) if fifth else lambda *t: t    # no rotary parts
-        run("aclnnFlashAttentionVarLenScore" + version, *apart(*tensors), bias, bits, None, mask, *sinks,
+        run("aclnnFlashAttentionVarLenScore" + version, *tensors, bias, bits, None, mask, *sinks,
             prefix and Ints(*prefix), *lengths, *common, *order, top, total, None, out)
         close(out.get(), joined(0), dtype, "out", 4)
         as_input = order == [b"same_as_input"]
         for t, i, name in ((top, 1, "maxima"), (total, 2, "sums")):
             self.check_softmax(t.get(), [part[i][0, ..., 0] for part in parts], as_input, dtype, name)
         if with_gradient:
-            grads = [gen.out(dtype, x.shape) for x in (q, k, v)]
+            grads = apart(lambda x: gen.out(dtype, x.shape))
             dsink = None if sink is None else gen.out(F32, (n,))
-            last = (*order, *apart(*grads), None, dsink) if fifth else (*grads, None, *order)
-            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *apart(*tensors),
-                gen.out(dtype, dy.shape, dy.astype(np.float32)), bias, bits, None, mask, top, total, None, out, *sinks,
-                prefix and Ints(*prefix), *lengths, *common, *last)
+            last = (*order, *grads, None, dsink) if fifth else (*grads, None, *order)
+            run("aclnnFlashAttentionUnpaddingScoreGrad" + version, *tensors, made(dy), bias, bits, None, mask, top,
+                total, None, out, *sinks, prefix and Ints(*prefix), *lengths, *common, *last)
             if dsink is not None:
                 close(dsink.get(), sum(part[6] for part in parts), dtype, "dsink", 20)
-            for t, i, name in zip(grads, (3, 4, 5), ("dq", "dk", "dv")):
-                close(t.get(), joined(i), dtype, name, 20)
+            got = [t.get() for t in grads if t]
+            if rope:
+                got = [np.concatenate(got[i:i + 2], -1) for i in (0, 2)] + got[4:]
+            for t, i, name in zip(got, (3, 4, 5), ("dq", "dk", "dv")):
+                close(t, joined(i), dtype, name, 20)
 
     def check_softmax(self, got, parts, as_input, dtype, name):
         """parts: the values of each sequence, [heads, queries]. They lie one after the other, unless in the order of
@@ -546,12 +558,14 @@ class Flat(unittest.TestCase):
     def test_all(self):
         each_case(self, "flat", CASES, lambda gen: self.case(gen, False))
         each_case(self, "flat V2", CASES // 4, lambda gen: self.case(gen, False, "V2"))
+        each_case(self, "flat V3", CASES // 4, lambda gen: self.case(gen, False, "V3"))
         each_case(self, "flat V4", CASES // 4, lambda gen: self.case(gen, False, "V4"))
         each_case(self, "flat V5", CASES // 4, lambda gen: self.case(gen, False, "V5"))
 
     def test_gradient(self):
         each_case(self, "flat gradient", CASES // 2, lambda gen: self.case(gen, True))
         each_case(self, "flat gradient V2", CASES // 4, lambda gen: self.case(gen, True, "V2"))
+        each_case(self, "flat gradient V3", CASES // 4, lambda gen: self.case(gen, True, "V3"))
         each_case(self, "flat gradient V4", CASES // 4, lambda gen: self.case(gen, True, "V4"))
         each_case(self, "flat gradient V5", CASES // 4, lambda gen: self.case(gen, True, "V5"))
 
@@ -561,10 +575,21 @@ class Flat(unittest.TestCase):
                                 FAR, FAR, 1, text("TND"), 0, 0, b"NTD", top, top, None, q)
         self.assertEqual(code, INVALID)
         self.assertIn('softmaxOutLayout is "NTD", expected "same_as_input" or ""', message)
-        code, message = refused("aclnnFlashAttentionVarLenScoreV5", q, q, q, q, q, *[None] * 6, Ints(3), Ints(3), None,
-                                None, 1.0, 1.0, FAR, FAR, 1, text("TND"), 0, 0, 1, b"", top, top, None, q)
+        wide, short = Tensor.empty(F32, (3, 1, 770)), Tensor.empty(F32, (2, 1, 8))
+        for ropes, words in (((q, None), "keyRope is absent, expected both queryRope and keyRope"),
+                             ((q, short), "keyRope has shape [2, 1, 8], expected 1 sequences, 1 heads, 3 positions"),
+                             ((q, wide), "keyRope has shape [3, 1, 770]"),
+                             ((wide, wide), "query and queryRope have 778 components, expected at most 768")):
+            code, message = refused("aclnnFlashAttentionVarLenScoreV5", q, ropes[0], q, ropes[1], q, *[None] * 6,
+                                    Ints(3), Ints(3), None, None, 1.0, 1.0, FAR, FAR, 1, text("TND"), 0, 0, 1, b"", top,
+                                    top, None, q)
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
+        code, message = refused("aclnnFlashAttentionUnpaddingScoreGradV3", q, q, q, q, q, q, *[None] * 4, top, top,
+                                None, q, None, Ints(3), Ints(3), None, None, 1.0, 1.0, FAR, FAR, 1, text("TND"), 0, 0,
+                                1, q, None, q, q, q, None)
         self.assertEqual(code, INVALID)
-        self.assertIn("queryRope is given, expected none", message)
+        self.assertIn("dqRopeOut is NULL, expected a tensor as there is queryRope", message)
 
 
 class Sink(unittest.TestCase):
@@ -1018,12 +1043,12 @@ class Errors(unittest.TestCase):
         half = lambda *s: Tensor.of(F16, np.zeros(s, np.float32))  # noqa: E731
         mask = Tensor(BOOL, (2048, 2048), (0, 0)).set(np.zeros((2048, 2048), bool))
 
-        def flat(layout="TND", query=half(5, 2, 16), ends=Ints(2, 5), key_ends=Ints(3, 7), bias=None, given=None, mode=0,
+        def flat(layout="TND", ends=Ints(2, 5), key_ends=Ints(3, 7), bias=None, given=None, mode=0,
                  ropes=(None, None), lse=None):
-            keys = [half(7, 2, 16)]
-            return refused("aclnnFusedInferAttentionScoreV3", query, TensorList(keys), TensorList(keys), bias, given,
-                           ends, key_ends, *[None] * 17, *ropes, None, 2, 1.0, FAR, FAR, text(layout), 2, mode, 0, 0,
-                           0, lse is not None, 0, 0, half(5, 2, 16), lse)
+            keys = TensorList([half(7, 2, 16)])
+            return refused("aclnnFusedInferAttentionScoreV3", half(5, 2, 16), keys, keys, bias, given, ends, key_ends,
+                           *[None] * 17, *ropes, None, 2, 1.0, FAR, FAR, text(layout), 2, mode, 0, 0, 0,
+                           lse is not None, 0, 0, half(5, 2, 16), lse)
         for changes, words in (
                 ({"layout": "TND_BSND"}, 'inputLayout is "TND_BSND", expected one of BSH'),
                 ({"layout": "NBSD"}, 'inputLayout is "NBSD"'),
@@ -1032,13 +1057,13 @@ class Errors(unittest.TestCase):
                 ({"key_ends": Ints(3, 8)}, "actualSeqLengthsKvOptional[1] is 8, expected 3 to 7"),
                 ({"ends": Ints(2, 1)}, "actualSeqLengthsOptional[1] is 1, expected 2 to 5"),
                 ({"bias": half(1, 2, 5, 7)}, "pseShiftOptional is given, expected none in the layout TND"),
-                ({"given": mask}, "attenMaskOptional is given, expected none for sparseMode 0 in the layout TND"),
+                ({"given": mask}, "attenMaskOptional is given, expected none for sparseMode 0 in the layout"),
                 ({"mode": 3}, "attenMaskOptional is absent, expected a pattern for sparseMode 3"),
                 ({"mode": 5}, "sparseMode is 5, expected 0 to 4"),
                 ({"ropes": (half(5, 2, 8), None)}, "keyRopeOptional is absent, expected both"),
-                ({"ropes": (half(4, 2, 8), half(7, 2, 8))}, "queryRopeOptional has shape [4, 2, 8], expected the query"),
+                ({"ropes": (half(4, 2, 8), half(7, 2, 8))}, "queryRopeOptional has shape [4, 2, 8], expected the"),
                 ({"ropes": (half(5, 2, 8), half(7, 2, 9))}, "keyRopeOptional has shape [7, 2, 9]"),
-                ({"ropes": (half(5, 2, 8), half(6, 2, 8))}, "keyRopeOptional has 1 sequences of 6 keys, expected 1 of 7"),
+                ({"ropes": (half(5, 2, 8), half(6, 2, 8))}, "keyRopeOptional has 1 sequences of 6 keys, expected"),
                 ({"lse": Tensor.empty(F32, (1, 2, 5, 1))}, "softmaxLse has shape [1, 2, 5, 1], expected [5, 2, 1]")):
             code, message = flat(**changes)
             assert code == INVALID and words in message, (changes, code, message)

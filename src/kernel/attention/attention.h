@@ -16,9 +16,9 @@
  *   blocks      multiplies blocks of queries and keys (forward.c, product/tile_gemm.h)
  *   reference   query by query, key by key, with sums in double (reference.c)
  *
- * backward.c computes the gradient; attention_level.c has the inner loops over rows. flash.c and infer.c prepare CANN's
- * two families of operators. Used within this folder only. A plan is immutable while it runs; a job is shared by the
- * threads and only read. */
+ * parts.c joins queries and keys with rotary parts that are separate tensors. backward.c computes the gradient;
+ * attention_level.c has the inner loops over rows. flash.c and infer.c prepare CANN's two families of operators. Used
+ * within this folder only. A plan is immutable while it runs; a job is shared by the threads and only read. */
 #ifndef CANNON_KERNEL_ATTENTION_ATTENTION_H
 #define CANNON_KERNEL_ATTENTION_ATTENTION_H
 
@@ -77,7 +77,7 @@ typedef struct {
   int64_t d_rope;             /* of d, the last ones: those of the rotary parts, which are tensors of their own; or 0 */
   int64_t max_rows, max_keys; /* maximum over the sequences */
   head_view query, key, value, out;
-  head_view query_rope, key_rope; /* if d_rope is not 0; inference only */
+  head_view query_rope, key_rope; /* if d_rope is not 0 */
   /* softmax statistics, written n_copies times each; if lse is set, row_max receives max + log(sum) instead */
   head_view row_max, row_sum;
   head_view bias, mask; /* mask: bytes; a key is hidden where the byte is not 0 */
@@ -111,7 +111,7 @@ typedef struct {
       head_view prefix_key, prefix_value;
     };
     struct { /* gradient: `out` is the result of the forward pass, row_max and row_sum its softmax statistics */
-      head_view dout, dquery, dkey, dvalue;
+      head_view dout, dquery, dkey, dvalue, dquery_rope, dkey_rope;
       int16_t dsink; /* operand; or ABSENT */
       int64_t dsink_step;
       uint64_t sink_sums; /* in scratch: doubles, of each sequence and head */
@@ -196,6 +196,20 @@ static inline float attention_sink(const attention_job *j, int64_t head) {
  * returns. */
 typedef bool unit_body(const attention_job *j, int64_t unit, char *scratch);
 void attention_units(const attention_job *j, unit_body *body, int64_t n_units);
+
+/* ---- parts.c ----------------------------------------------------------------------------------------------------- */
+
+/* Copies the d components of a query to adjacent ones, in the query's dtype. */
+void attention_join_query(const attention_job *j, int64_t b, int64_t head, int64_t row, char *to);
+
+/* As attention_key_run of KEYS, with rotary parts behind the other components. If these are separate, up to n keys are
+ * copied to `scratch`, whose size is n keys. */
+key_place attention_join_keys(const attention_job *j, const attention_batch *s, int64_t b, int64_t kv_head, int64_t k,
+                              int64_t n, char *scratch);
+
+/* Writes d components to a row of v, of which the last d_rope to a row of `rope`. */
+void attention_write_parts(const attention_job *j, const head_view *v, const head_view *rope, int64_t b, int64_t head,
+                           int64_t row, const float *x);
 
 /* ---- score.c ----------------------------------------------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@ typedef struct {
   char *key_t, *value_t, *key_b;             /* a block of keys */
   char *transposed, *packed;                 /* P or dS, packed */
   char *narrow;                              /* P or dS in the operand dtype; unused for float */
+  char *joined;                              /* queries or keys with their rotary parts, if these are separate */
   float *probability, *slope;                /* P and dS, with rows of score_ld floats */
   float *factors, *line;
   float *dkey, *dvalue;  /* gradients of the block of keys */
@@ -46,6 +47,7 @@ static uint64_t backward_lay_out(const attention_plan *p, char *at, backward_buf
   f->transposed = attention_take(&at, tile_a_bytes(k->tile, keys, rows));
   f->packed = attention_take(&at, tile_a_bytes(k->tile, rows, keys));
   f->narrow = attention_take(&at, attention_of_floats(k->tile) ? 0 : (uint64_t)(rows * keys) * 2);
+  f->joined = attention_take(&at, p->d_rope ? (uint64_t)attention_max(rows, keys) * (uint64_t)p->d * 4 : 0);
   f->probability = attention_take_floats(&at, rows * score_ld(p));
   f->slope = attention_take_floats(&at, rows * score_ld(p));
   f->factors = attention_take_floats(&at, keys);
@@ -185,12 +187,22 @@ static const void *as_operand(const backward *w, const float *x, int64_t rows, i
   return w->buffers.narrow;
 }
 
-static float_exponents backward_pack_rows(const backward *w, const head_view *v, const row_range *r, char *a, char *b,
-                                          int64_t d) {
+static float_exponents backward_pack_rows(const backward *w, const head_view *v, const char *from, int64_t n, char *a,
+                                          char *b, int64_t d) {
   const tile_type tile = w->job->plan->blocks.tile;
-  const char *from = rows_at(w, v, r);
-  tile_pack_a(tile, a, v->dtype, from, v->row, v->col, r->n, d);
-  return tile_pack_b(tile, b, v->dtype, from, v->row, v->col, r->n, d);
+  tile_pack_a(tile, a, v->dtype, from, v->row, v->col, n, d);
+  return tile_pack_b(tile, b, v->dtype, from, v->row, v->col, n, d);
+}
+
+static float_exponents backward_pack_queries(const backward *w, const row_range *r) {
+  const attention_plan *p = w->job->plan;
+  const backward_buffers *f = &w->buffers;
+  if (!p->d_rope) return backward_pack_rows(w, &p->query, rows_at(w, &p->query, r), r->n, f->query_a, f->query_b, p->d);
+  const int64_t size = dtype_bytes(p->query.dtype);
+  const head_view joined = {.dtype = p->query.dtype, .row = p->d * size, .col = size};
+  for (int64_t i = 0; i < r->n; ++i)
+    attention_join_query(w->job, w->b, r->head, w->batch.row_begin + r->row + i, f->joined + i * joined.row);
+  return backward_pack_rows(w, &joined, f->joined, r->n, f->query_a, f->query_b, p->d);
 }
 
 static void expect_split(const backward *w, float_exponents x, float_exponents y) {
@@ -212,8 +224,8 @@ static void block_gradient(const backward *w, const row_range *r) {
   const int dtype = attention_of_floats(tile) ? ACL_FLOAT : ACL_BF16, size = attention_of_floats(tile) ? 4 : 2;
   const int64_t m = r->n, n = w->n, ld = score_ld(p);
   int64_t pitch;
-  const float_exponents query = backward_pack_rows(w, &p->query, r, f->query_a, f->query_b, p->d);
-  const float_exponents dout = backward_pack_rows(w, &p->dout, r, f->dout_a, f->dout_b, p->dv);
+  const float_exponents query = backward_pack_queries(w, r);
+  const float_exponents dout = backward_pack_rows(w, &p->dout, rows_at(w, &p->dout, r), m, f->dout_a, f->dout_b, p->dv);
   expect_split(w, query, w->keys);
   expect_split(w, dout, w->values);
   tile_gemm(tile, m, n, p->d, f->query_a, f->key_t, f->probability, ld, false);
@@ -259,9 +271,8 @@ static void write_queries(const backward *w, const row_range *r) {
   float *const from = w->buffers.dquery + backward_row_index(w, r) * p->d;
   attention_rows->scale(from, p->scale, r->n * p->d);
   for (int64_t i = 0; i < r->n; ++i)
-    attention_write_row(&p->dquery,
-                        attention_head_at(w->job, &p->dquery, w->b, r->head, w->batch.row_begin + r->row + i),
-                        from + i * p->d, p->d);
+    attention_write_parts(w->job, &p->dquery, &p->dquery_rope, w->b, r->head, w->batch.row_begin + r->row + i,
+                          from + i * p->d);
 }
 
 static void write_keys(const backward *w) {
@@ -269,8 +280,7 @@ static void write_keys(const backward *w) {
   attention_rows->scale(w->buffers.dkey, p->scale, w->n * p->d);
   for (int64_t i = 0; i < w->n; ++i) {
     const int64_t row = w->batch.key_begin + w->k + i;
-    attention_write_row(&p->dkey, attention_head_at(w->job, &p->dkey, w->b, w->kv_head, row),
-                        w->buffers.dkey + i * p->d, p->d);
+    attention_write_parts(w->job, &p->dkey, &p->dkey_rope, w->b, w->kv_head, row, w->buffers.dkey + i * p->d);
     attention_write_row(&p->dvalue, attention_head_at(w->job, &p->dvalue, w->b, w->kv_head, row),
                         w->buffers.dvalue + i * p->dv, p->dv);
   }
@@ -279,7 +289,7 @@ static void write_keys(const backward *w) {
 static void backward_pack_keys(backward *w) {
   const attention_plan *p = w->job->plan;
   const tile_type tile = p->blocks.tile;
-  const key_place key = attention_key_run(w->job, &w->batch, KEYS, w->b, w->kv_head, w->k);
+  const key_place key = attention_join_keys(w->job, &w->batch, w->b, w->kv_head, w->k, w->n, w->buffers.joined);
   const key_place value = attention_key_run(w->job, &w->batch, VALUES, w->b, w->kv_head, w->k);
   tile_pack_b(tile, w->buffers.key_t, p->key.dtype, key.at, key.col, key.row, p->d, w->n);
   w->keys = tile_pack_b(tile, w->buffers.key_b, p->key.dtype, key.at, key.row, key.col, w->n, p->d);

@@ -14,6 +14,7 @@ static const struct {
     [FLASH_V3] = {false, true},
     [FLASH_VARLEN] = {true, false},
     [FLASH_VARLEN_V2] = {true, true},
+    [FLASH_VARLEN_V3] = {true, true},
     [FLASH_VARLEN_V4] = {true, false},
     [FLASH_VARLEN_V5] = {true, true},
     [FLASH_GRAD] = {false, false},
@@ -21,6 +22,7 @@ static const struct {
     [FLASH_GRAD_V3] = {false, true},
     [FLASH_VARLEN_GRAD] = {true, false},
     [FLASH_VARLEN_GRAD_V2] = {true, true},
+    [FLASH_VARLEN_GRAD_V3] = {true, true},
     [FLASH_VARLEN_GRAD_V4] = {true, false},
     [FLASH_VARLEN_GRAD_V5] = {true, true},
 };
@@ -63,6 +65,29 @@ static status key_heads(const flash_call *c, int64_t d, int64_t *heads) {
          (intmax_t)(key->rank == c->layout->rank ? key->dims[c->layout->col] : 0), (intmax_t)d);
   *heads = key->dims[c->layout->col] / d;
   return ST_OK;
+}
+
+/* The rotary parts as tensors of their own, which have the heads and positions of the query and the key. */
+static status flash_set_rope(flash_call *c, const head_dims *q, const head_dims *k) {
+  attention_plan *p = c->plan;
+  const flash_attention_args *a = c->a;
+  const tensor *query = layout_given_part(a->query_rope, a->query), *key = layout_given_part(a->key_rope, a->key);
+  if (!query && !key) return ST_OK;
+  EXPECT(query && key, "%s is absent, expected both queryRope and %s, or none", query ? a->name.key_rope : "queryRope",
+         a->name.key_rope);
+  head_dims of_query = *q, of_key = *k;
+  of_query.d = of_key.d = query->dims[query->rank - 1];
+  TRY(view_like(c, query, "queryRope", FLASH_ATTENTION_QUERY_ROPE, &of_query, &p->query_rope));
+  TRY(view_like(c, key, a->name.key_rope, FLASH_ATTENTION_KEY_ROPE, &of_key, &p->key_rope));
+  p->d_rope = of_query.d;
+  p->d += of_query.d;
+  EXPECT(p->d <= MOST_COMPONENTS, "query and queryRope have %jd components, expected at most %d", (intmax_t)p->d,
+         MOST_COMPONENTS);
+  if (!a->dy) return ST_OK;
+  EXPECT(a->dq_rope_out && a->dk_rope_out, "%s is NULL, expected a tensor as there is queryRope",
+         a->dq_rope_out ? "dkRopeOut" : "dqRopeOut");
+  TRY(view_like(c, a->dq_rope_out, "dqRopeOut", a->view.dq_rope_out, &of_query, &p->dquery_rope));
+  return view_like(c, a->dk_rope_out, "dkRopeOut", a->view.dk_rope_out, &of_key, &p->dkey_rope);
 }
 
 static status flash_check_operands(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
@@ -359,11 +384,9 @@ static status flash_set_sink(flash_call *c) {
 static status flash_call_init(flash_call *c, head_dims *q, head_dims *k, head_dims *v) {
   const flash_attention_args *a = c->a;
   attention_plan *p = c->plan;
-  EXPECT(!layout_given(a->query_rope) && !layout_given(a->key_rope),
-         "%s is given, expected none: separate rotary parts are not supported",
-         layout_given(a->query_rope) ? "queryRope" : a->name.key_rope);
   TRY(head_layout_find(a->input_layout, "inputLayout", NULL, c->is_varlen ? "TND" : "BSH SBH BSND BNSD", &c->layout));
   TRY(flash_check_operands(c, q, k, v));
+  TRY(flash_set_rope(c, q, k));
   p->scale = (float)a->scale_value;
   p->n_copies = 8;
   p->lse = p->key_list = p->batch_is_listed = false;

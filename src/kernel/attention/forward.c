@@ -117,32 +117,19 @@ static void start_row(const chunk *c, const row_block *k, int64_t i, row_state *
   *s = score_row_state(&c->batch, row);
 }
 
-/* Copies n components, which lie col bytes apart, to adjacent ones of `size` bytes. */
-static void copy_components(char *to, const char *from, int64_t col, int64_t n, int64_t size) {
-  if (col == size)
-    memcpy(to, from, (size_t)(n * size));
-  else
-    for (int64_t x = 0; x < n; ++x) memcpy(to + x * size, from + x * col, (size_t)size);
-}
-
 /* Returns the queries of a block as equally spaced rows. They are copied if the block has several heads whose distance
  * does not continue that of the rows, or if their rotary parts are separate. */
 static const char *forward_gather(const chunk *c, const row_block *k, int64_t *row_bytes) {
   const attention_plan *p = c->job->plan;
-  const head_view *v = &p->query, *rope = &p->query_rope;
-  const int64_t size = dtype_bytes(v->dtype), first = p->d - p->d_rope;
+  const head_view *v = &p->query;
   const char *from = attention_head_at(c->job, v, c->b, k->head, c->batch.row_begin + k->row);
   *row_bytes = v->row;
   if (!p->d_rope && (k->heads == 1 || v->head == k->rows * v->row)) return from;
-  *row_bytes = p->d * size;
+  *row_bytes = p->d * (int64_t)dtype_bytes(v->dtype);
   for (int64_t i = 0; i < block_size(k); ++i) {
     int64_t head, row;
     locate(k, i, &head, &row);
-    row += c->batch.row_begin;
-    char *to = c->buffers.gathered + i * *row_bytes;
-    copy_components(to, attention_head_at(c->job, v, c->b, head, row), v->col, first, size);
-    if (p->d_rope)
-      copy_components(to + first * size, attention_head_at(c->job, rope, c->b, head, row), rope->col, p->d_rope, size);
+    attention_join_query(c->job, c->b, head, c->batch.row_begin + row, c->buffers.gathered + i * *row_bytes);
   }
   return c->buffers.gathered;
 }
@@ -238,29 +225,13 @@ static void block_step(const chunk *c, int32_t block, int64_t k, int64_t n) {
 
 static bool sees(const row_block *b, int64_t k, int64_t n) { return b->low < k + n && b->high > k; }
 
-/* Up to n keys from k on, with their rotary parts behind the other components. */
-static key_place forward_join_keys(const chunk *c, int64_t k, int64_t n) {
-  const attention_plan *p = c->job->plan;
-  const key_place key = attention_key_run(c->job, &c->batch, KEYS, c->b, c->kv_head, k);
-  if (!p->d_rope) return key;
-  const key_place rope = attention_key_run(c->job, &c->batch, KEY_ROPES, c->b, c->kv_head, k);
-  const int64_t size = dtype_bytes(p->key.dtype), first = p->d - p->d_rope;
-  key_place joined = {c->buffers.joined, p->d * size, size, attention_min(n, attention_min(key.run, rope.run))};
-  for (int64_t i = 0; i < joined.run; ++i) {
-    char *const to = c->buffers.joined + i * joined.row;
-    copy_components(to, key.at + i * key.row, key.col, first, size);
-    copy_components(to + first * size, rope.at + i * rope.row, rope.col, p->d_rope, size);
-  }
-  return joined;
-}
-
 /* Packs up to n keys from k on, as many as are contiguous, and returns their number; 0 if they cannot be split for
  * TILE_F32_PARTS. Probabilities are assumed to be up to 2^20, since dropout scales them; small ones are irrelevant for
  * the accuracy. */
 static int64_t forward_pack_keys(const chunk *c, int64_t k, int64_t n) {
   static const float_exponents probabilities = {.least = 127, .most = 127 + 20};
   const attention_plan *p = c->job->plan;
-  const key_place key = forward_join_keys(c, k, n);
+  const key_place key = attention_join_keys(c->job, &c->batch, c->b, c->kv_head, k, n, c->buffers.joined);
   const key_place value = attention_key_run(c->job, &c->batch, VALUES, c->b, c->kv_head, k);
   n = attention_min(n, attention_min(key.run, value.run));
   const float_exponents keys =

@@ -167,16 +167,11 @@ static status set_keys(infer_call *c) {
   return ST_OK;
 }
 
-/* NULL where it is absent; that of an empty tensor is empty. */
-static const tensor *rope_given(const tensor *rope, const tensor *whole) {
-  return rope && (rope->n || rope->rank == whole->rank) ? rope : NULL;
-}
-
 /* The rotary parts of queries and keys as tensors of their own, in the layouts of the queries and keys. */
 static status infer_set_rope(infer_call *c) {
   attention_plan *p = c->plan;
   const infer_attention_args *a = c->a;
-  const tensor *query = rope_given(a->query_rope, a->query), *key = rope_given(a->key_rope, c->key.first);
+  const tensor *query = layout_given_part(a->query_rope, a->query), *key = layout_given_part(a->key_rope, c->key.first);
   p->d_rope = 0;
   if (!query && !key) return ST_OK;
   EXPECT(query && key, "%s is absent, expected both queryRopeOptional and keyRopeOptional, or none",

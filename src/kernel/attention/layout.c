@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const head_layout layouts[] = {
-    {"BSH", 3, 0, ABSENT, 1, 2, true},  {"SBH", 3, 1, ABSENT, 0, 2, true},  {"BSND", 4, 0, 2, 1, 3, false},
-    {"BNSD", 4, 0, 1, 2, 3, false},     {"NBSD", 4, 1, 0, 2, 3, false},     {"TND", 3, ABSENT, 1, 0, 2, false},
+    {"BSH", 3, 0, ABSENT, 1, 2, true},  {"SBH", 3, 1, ABSENT, 0, 2, true}, {"BSND", 4, 0, 2, 1, 3, false},
+    {"BNSD", 4, 0, 1, 2, 3, false},     {"NBSD", 4, 1, 0, 2, 3, false},    {"TND", 3, ABSENT, 1, 0, 2, false},
     {"NTD", 3, ABSENT, 0, 1, 2, false},
 };
 

@@ -33,6 +33,11 @@ status head_view_of(const tensor *t, const char *name, int operand, const head_l
 /* An optional tensor; NULL where it is absent or empty, since frameworks pass empty tensors for unused arguments. */
 static inline const tensor *layout_given(const tensor *t) { return t && t->n ? t : NULL; }
 
+/* A part of `whole` that is a tensor of its own: the part of an empty tensor is empty, too. */
+static inline const tensor *layout_given_part(const tensor *t, const tensor *whole) {
+  return t && (t->n || t->rank == whole->rank) ? t : NULL;
+}
+
 /* Views a mask or bias of up to 4 dimensions. The last two are rows and columns, those before are sequence and head,
  * either of which may be missing or 1 (its stride becomes 0). rows, cols: required minimum. batch_first: with 3
  * dimensions, the first one is the sequence rather than the head. */
