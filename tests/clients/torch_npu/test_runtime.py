@@ -7,7 +7,7 @@ import threading
 import unittest
 
 import torch
-import torch_npu  # noqa: F401
+import torch_npu
 from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -361,6 +361,71 @@ class Data(unittest.TestCase):
         # torch_npu stores an enumerator, which Python before 3.11.4 pickles in a way that weights_only refuses.
         again.load_state_dict(torch.load(f, weights_only=False))
         self.assertTrue(torch.equal(m.weight, again.weight))
+
+
+class Attention(unittest.TestCase):
+    """torch_npu's own attention, as vLLM calls it, beside attention in float64."""
+
+    def expected(self, q, k, v, scale, is_causal=False):
+        """q: [queries, heads, components]; k, v: those of a sequence."""
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1).double() for x in (k, v))
+        scores = torch.einsum('snd,tnd->nst', q.double(), k) * scale
+        if is_causal:
+            hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(k.shape[0] - q.shape[0] + 1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        return torch.einsum('nst,tnd->snd', scores.softmax(-1), v)
+
+    def close(self, got, expected, tolerance):
+        self.assertLess((got.cpu().double() - expected).abs().max().item(), tolerance)
+
+    def test_pages_and_concatenated_queries(self):
+        page, heads, key_heads, d = 16, 8, 2, 64
+        ends, keys = [5, 6, 15], [21, 40, 9]                # of each sequence: the last query, the number of keys
+        k, v = (torch.randn(20, page, key_heads, d).half() for _ in range(2))
+        table = torch.randperm(20)[:9].reshape(3, 3)
+        q = torch.randn(15, heads, d).half()
+        mask = torch.ones(2048, 2048, dtype=torch.int8).triu(1).npu()
+        out, _ = torch_npu.npu_fused_infer_attention_score(
+            q.npu(), *(x.npu().view(20, page, -1) for x in (k, v)), atten_mask=mask, block_table=table.int().npu(),
+            input_layout='TND', block_size=page, actual_seq_lengths=ends, actual_seq_lengths_kv=keys, num_heads=heads,
+            num_key_value_heads=key_heads, scale=0.125, sparse_mode=3)
+        for first, end, n, pages in zip([0, *ends], ends, keys, table):
+            own = (x[pages].flatten(0, 1)[:n] for x in (k, v))
+            self.close(out[first:end], self.expected(q[first:end], *own, 0.125, True), 5e-3)
+
+    def test_latent_keys_with_separate_rotary_parts(self):
+        page, heads, keys = 16, 16, [21, 40, 9]
+        q, q_rope = (torch.randn(3, heads, 1, d).bfloat16() * 0.1 for d in (512, 64))
+        k, k_rope = (torch.randn(20, 1, page, d).bfloat16() for d in (512, 64))
+        table = torch.randperm(20)[:9].reshape(3, 3)
+        whole_q, whole_k = torch.cat([q, q_rope], -1)[:, :, 0], torch.cat([k, k_rope], -1)
+        for layout, as_given in (('BNSD_NBSD', lambda x: x), ('TND_NTD', lambda x: x.squeeze(2))):
+            more = {'actual_seq_lengths': [1, 2, 3]} if 'T' in layout else {}
+            out, _ = torch_npu.npu_fused_infer_attention_score(
+                as_given(q).npu(), k.npu(), k.npu(), query_rope=as_given(q_rope).npu(), key_rope=k_rope.npu(),
+                num_heads=heads, num_key_value_heads=1, input_layout=layout, scale=0.1, block_table=table.int().npu(),
+                block_size=page, actual_seq_lengths_kv=keys, **more)
+            for i, n in enumerate(keys):
+                own = whole_k[table[i]].reshape(-1, 1, 576)[:n]
+                self.close(out[:, i].reshape(heads, 512), self.expected(whole_q[i:i + 1], own, own[..., :512], 0.1)[0],
+                           2e-2)
+
+    def test_training_with_separate_rotary_parts(self):
+        sizes = (10, 4, 64), (10, 4, 16), (14, 2, 64), (14, 2, 16), (14, 2, 64)
+        parts = [(torch.randn(size) * 0.5).bfloat16() for size in sizes]
+        dy = torch.randn(10, 4, 64).bfloat16()
+        host, device = ([x.to(where, copy=True).requires_grad_() for x in parts] for where in ('cpu', 'npu'))
+        q, q_rope, k, k_rope, v = host
+        q, k = torch.cat([q, q_rope], -1), torch.cat([k, k_rope], -1)
+        expected = torch.cat([self.expected(q[:7], k[:9], v[:9], 0.1), self.expected(q[7:], k[9:], v[9:], 0.1)])
+        expected.backward(dy.double())
+        q, q_rope, k, k_rope, v = device
+        out = torch_npu.npu_fusion_attention_v2(q, k, v, 4, 'TND', query_rope=q_rope, key_rope=k_rope, scale=0.1,
+                                                actual_seq_qlen=[7, 10], actual_seq_kvlen=[9, 14])[0]
+        out.backward(dy.npu())
+        self.close(out.detach(), expected.detach(), 2e-2)
+        for one, other in zip(device, host):
+            self.close(one.grad, other.grad.double(), 3e-2)
 
 
 class Errors(unittest.TestCase):
