@@ -11,7 +11,7 @@ import numpy as np
 
 import reference as ref
 from acl import AclError, INVALID, NULLPTR, Tensor, refused
-from dtypes import BF16, F16, F32, I32, I64, I8, LD
+from dtypes import BF16, BOOL, F16, F32, I32, I64, I8, LD
 from gen import each_case
 from ranks import Ranks, run_ranks
 
@@ -344,7 +344,7 @@ class Experts(unittest.TestCase):
 
 
 class Moe(unittest.TestCase):
-    """A dispatch, experts that multiply by their numbers, and a combine."""
+    """A dispatch, experts that multiply by their numbers, and a combine; of both versions."""
 
     def draw(self, gen):
         self.ranks = ranks_of(gen.pick((2, 3, 4)))
@@ -361,6 +361,13 @@ class Moe(unittest.TestCase):
         self.tokens = tokens
         self.ids = [np.array([gen.rng.permutation(self.experts)[:self.k] for _ in range(t)], np.int32)
                     .reshape(t, self.k) for t in tokens]
+        self.v2, by_choice = gen.chance(0.5), gen.chance(0.5)
+        self.masks = None
+        if gen.chance(0.4):
+            self.masks = [gen.rng.random((t, self.k) if by_choice else t) < 0.7 for t in tokens]
+        self.active = [np.ones(i.shape, bool) if self.masks is None else
+                       np.broadcast_to(self.masks[r] if by_choice else self.masks[r][:, None], i.shape)
+                       for r, i in enumerate(self.ids)]
 
     def own(self, rank):
         """The experts of a rank; -1: the shared one."""
@@ -373,10 +380,11 @@ class Moe(unittest.TestCase):
         for expert in self.own(rank):
             for source in range(self.n):
                 if expert < 0:
-                    rows += [(expert, source, t, 0) for t in range(self.tokens[source])
+                    rows += [(expert, source, t, 0) for t in np.flatnonzero(self.active[source].any(1))
                              if source % self.shared == rank]
                 else:
-                    rows += [(expert, source, t, c) for t, c in np.argwhere(self.ids[source] == expert)]
+                    rows += [(expert, source, t, c) for t, c in np.argwhere((self.ids[source] == expert) &
+                                                                               self.active[source])]
                 ends.append(len(rows))
         return rows, np.array(ends)
 
@@ -400,26 +408,34 @@ class Moe(unittest.TestCase):
         spare = gen.integer(0, 2)
         outs = [(dense_out(gen, I8 if quantises else self.dtype, (self.capacity(r) + spare, self.width)),
                  dense_out(gen, F32, (self.capacity(r) + spare,)) if quantises or gen.chance(0.5) else None,
-                 dense_out(gen, I32, (self.tokens[r] * self.k,)), dense_out(gen, I64, (len(self.own(r)),)),
+                 dense_out(gen, I32, ((self.capacity(r) + spare) * 128 if self.v2 else self.tokens[r] * self.k,)),
+                 dense_out(gen, I64, (len(self.own(r)),)),
                  dense_out(gen, I32, (self.n * len(self.own(r)) + spare,)), None,
                  dense_out(gen, F32, (self.capacity(r) + spare,)) if gen.chance(0.7) else None)
                 for r in range(self.n)]
-        run_ranks(self.ranks, "aclnnMoeDistributeDispatch", [
-            (x[r], ids[r], scales[r], None, weights[r] if weighted else None, *self.group(r), 2 if quantises else 0,
-             self.global_bs, sums, *outs[r]) for r in range(self.n)], repeated=gen.chance(0.3))
+        masks = [gen.tensor(BOOL, m.shape, m) for m in self.masks] if self.masks else [None] * self.n
+        run_ranks(self.ranks, "aclnnMoeDistributeDispatch" + "V2" * self.v2, [
+            (x[r], ids[r], scales[r], masks[r], weights[r] if weighted else None, *self.group(r), 2 if quantises else 0,
+             self.global_bs, sums, *[gen.pick((None, b"", b"fullmesh"))] * self.v2, *outs[r]) for r in range(self.n)],
+                  repeated=gen.chance(0.3))
         for r in range(self.n):
             self.check_dispatch(r, x, weights if weighted else None, scales[r], sums, quantises, *outs[r])
         if not quantises:
-            self.combine(gen, x, ids, weights, outs)
+            self.combine(gen, x, ids, weights, masks, outs)
 
     def check_dispatch(self, r, x, weights, scales, sums, quantises, expanded, dynamic, idx, nums, counts, _, by):
         rows, ends = self.rows(r)
         counted = np.diff(ends[self.n - 1::self.n], prepend=0)
         ref.check_equal(counts.get()[:ends.size], ends, "epRecvCounts")
         ref.check_equal(nums.get(), np.cumsum(counted) if sums == 0 else counted, "expertTokenNums")
-        flat = self.ids[r].ravel()
-        ref.check_equal(idx.get(), np.array([np.count_nonzero(flat[:i] == e) for i, e in enumerate(flat)], np.int32),
-                        "expandIdx")
+        flat = np.where(self.active[r], self.ids[r], -1).ravel()
+        if self.v2:
+            told = idx.get().reshape(-1, 128)[:len(rows)]
+            ref.check_equal(told[:, :3], np.array([row[1:] for row in rows], np.int32).reshape(-1, 3), "assistInfo")
+            self.assertFalse(told[:, 3:].any())
+        else:
+            ref.check_equal(idx.get(), np.array([np.count_nonzero(flat[:i] == e) if e >= 0 else 0
+                                                 for i, e in enumerate(flat)], np.int32), "expandIdx")
         for i, (expert, source, t, c) in enumerate(rows):
             token = wide(x[source])[t]
             if by and weights:
@@ -434,7 +450,7 @@ class Moe(unittest.TestCase):
             off = np.abs(expanded.get()[i].astype(np.float64) - (token / scale if scale else 0))
             self.assertLessEqual(off.max(), 0.5 + 1e-4, f"expandX[{i}]")
 
-    def combine(self, gen, x, ids, weights, outs):
+    def combine(self, gen, x, ids, weights, masks, outs):
         calls, results = [], []
         factor = lambda e: e % 3 + 1
         for r in range(self.n):
@@ -443,13 +459,15 @@ class Moe(unittest.TestCase):
             for i, (expert, *_) in enumerate(rows):
                 values[i] *= factor(expert)
             results.append(dense_out(gen, self.dtype, (self.tokens[r], self.width)))
-            calls.append((self.again(gen, values), ids[r], outs[r][2], outs[r][4], weights[r], None, None, None, None,
-                          None, outs[r][6], *self.group(r), self.global_bs, 0, 0, 0, results[r]))
-        run_ranks(self.ranks, "aclnnMoeDistributeCombine", calls, repeated=gen.chance(0.3))
+            calls.append((self.again(gen, values), ids[r], outs[r][2], outs[r][4], weights[r], None, masks[r], None,
+                          None, None, outs[r][6], *[None] * self.v2, *self.group(r), self.global_bs, 0, 0, 0,
+                          *[b"hierarchy"] * self.v2, results[r]))
+        run_ranks(self.ranks, "aclnnMoeDistributeCombine" + "V2" * self.v2, calls, repeated=gen.chance(0.3))
         for r in range(self.n):
-            by = (weights[r].get().astype(np.float64) * factor(self.ids[r])).sum(1, keepdims=True)
-            ref.check_equal(wide(results[r]), self.dtype.round(wide(x[r]) * (by + (factor(-1) if self.shared else 0))),
-                            f"rank {r}: x")
+            active = self.active[r]
+            by = (weights[r].get().astype(np.float64) * factor(self.ids[r]) * active).sum(1, keepdims=True)
+            shared = factor(-1) * active.any(1, keepdims=True) if self.shared else 0
+            ref.check_equal(wide(results[r]), self.dtype.round(wide(x[r]) * (by + shared)), f"rank {r}: x")
 
     def again(self, gen, values):
         return gen.out(self.dtype, values.shape, values.astype(self.dtype.values))
@@ -538,7 +556,17 @@ class Refused(unittest.TestCase):
         dispatch(NULLPTR, "dynamicScales is NULL", quant=2)
         dispatch(INVALID, "globalBs is 4, expected 0 or 2 times the most tokens of a rank, at least 3", bs=4)
         dispatch(INVALID, "expandX has shape [11, 8], expected [12, 8] or more rows", rows=11)
-        dispatch(INVALID, "xActiveMask is a tensor, expected none", mask=Tensor.empty(I8, (3,)))
+        dispatch(INVALID, "xActiveMask has dtype INT8, expected one of BOOL", mask=Tensor.empty(I8, (3,)))
+        dispatch(INVALID, "xActiveMask has shape [2], expected [3]", mask=Tensor.empty(BOOL, (2,)))
+        dispatch(INVALID, "xActiveMask has shape [3, 1], expected [3, 2]", mask=Tensor.empty(BOOL, (3, 1)))
+
+        def combine(words, algorithm=None, shared=None):
+            self.expect(INVALID, words, "aclnnMoeDistributeCombineV2", Tensor.empty(F16, (12, 8)),
+                        Tensor.empty(I32, (3, 2)), Tensor.empty(I32, (12 * 128,)), Tensor.empty(I32, (4,)),
+                        Tensor.empty(F32, (3, 2)), *[None] * 6, shared, group, 2, 0, 4, None, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                        algorithm, Tensor.empty(F16, (3, 8)))
+        combine('commAlg is "ring", expected "", "fullmesh" or "hierarchy"', b"ring")
+        combine("sharedExpertXOptional is a tensor, expected none", shared=Tensor.empty(F16, (3, 8)))
 
     def test_indices(self):
         """An expert that there is not fails when the task runs, on the rank that sees it; here all do."""

@@ -25,12 +25,20 @@ static moe_plan *moe_begin(executor *e, const moe_layout *l, uint64_t bytes) {
 
 static int64_t moe_token_bytes(const moe_plan *p) { return p->l.width * (int64_t)dtype_bytes(p->l.dtype); }
 
+/* In place of an expert: the choice is masked, and its token goes to no expert for it. */
+enum { MOE_NOBODY = INT32_MIN };
+
+/* Whether a choice takes part. mask: xActiveMask or NULL. */
+static bool moe_is_active(const moe_layout *l, const bool *mask, int64_t slot) {
+  return !mask || mask[l->mask_by_choice ? slot : slot / l->choices];
+}
+
 /* The rank that has an expert, and the expert's number there. */
 static int64_t moe_owner(const moe_layout *l, int64_t expert) { return l->n_shared + expert / l->n_local; }
 
 static status moe_check_expert(const moe_layout *l, int64_t rank, int64_t slot, int64_t expert) {
   const int64_t n = (l->n_ranks - l->n_shared) * l->n_local;
-  if (likely(expert >= 0 && expert < n)) return ST_OK;
+  if (likely((expert >= 0 && expert < n) || expert == MOE_NOBODY)) return ST_OK;
   return fail(ST_DEVICE_EXCEPTION, "expertIds[%jd, %jd] of rank %jd is %jd, expected 0 to %jd",
               (intmax_t)(slot / l->choices), (intmax_t)(slot % l->choices), (intmax_t)rank, (intmax_t)expert,
               (intmax_t)(n - 1));
@@ -69,7 +77,11 @@ static status moe_pack_run(const executor *e, void *const *view, void *scratch) 
   const size_t slots = (size_t)(p->l.n_tokens * p->l.choices);
   *b.n_tokens = p->l.n_tokens;
   if (!slots) return ST_OK;
-  memcpy(b.experts, view[MOE_PACK_EXPERT_IDS], slots * sizeof *b.experts);
+  const int32_t *const experts = view[MOE_PACK_EXPERT_IDS];
+  for (size_t s = 0; s < slots; ++s) {
+    const int32_t expert = experts[s] == MOE_NOBODY ? -1 : experts[s]; /* which is as wrong */
+    b.experts[s] = moe_is_active(&p->l, view[MOE_PACK_X_ACTIVE_MASK], (int64_t)s) ? expert : MOE_NOBODY;
+  }
   if (view[MOE_PACK_EXPERT_SCALES]) memcpy(b.scales, view[MOE_PACK_EXPERT_SCALES], slots * sizeof *b.scales);
   memcpy(b.tokens, view[MOE_PACK_X], (size_t)(p->l.n_tokens * moe_token_bytes(p)));
   return ST_OK;
@@ -94,13 +106,20 @@ static bool moe_is_shared_with(const moe_layout *l, int64_t source) {
   return l->rank < l->n_shared && source % l->n_shared == l->rank;
 }
 
+/* Whether any choice of a token takes part. */
+static bool moe_has_choice(const moe_layout *l, const int32_t *experts, int64_t token) {
+  for (int64_t c = 0; c < l->choices; ++c)
+    if (experts[token * l->choices + c] != MOE_NOBODY) return true;
+  return false;
+}
+
 /* Lists the rows of one expert from one rank, in the order of tokens, from row `at` on; returns the row behind them. */
 static int64_t moe_list_rows(const moe_layout *l, const moe_block *b, int64_t expert, int64_t source, moe_source *rows,
                              int64_t at, int64_t end) {
   const bool shared = l->rank < l->n_shared;
   const int64_t n = !shared ? *b->n_tokens * l->choices : moe_is_shared_with(l, source) ? *b->n_tokens : 0;
   for (int64_t s = 0; s < n; ++s) {
-    if (!shared && b->experts[s] != expert) continue;
+    if (shared ? !moe_has_choice(l, b->experts, s) : b->experts[s] != expert) continue;
     if (at < end) rows[at] = (moe_source){source, s};
     ++at;
   }
@@ -164,6 +183,13 @@ static void moe_route_row(const moe_route_job *j, int64_t row) {
   const moe_block b = moe_block_of(l, j->view[MOE_ROUTE_BLOCKS], from.rank);
   const char *token = b.tokens + (shared ? from.slot : from.slot / l->choices) * moe_token_bytes(p);
   char *const to = j->view[MOE_ROUTE_EXPAND_X];
+  if (j->view[MOE_ROUTE_ASSIST_INFO_FOR_COMBINE]) {
+    int32_t *const assist = (int32_t *)j->view[MOE_ROUTE_ASSIST_INFO_FOR_COMBINE] + row * MOE_ASSIST;
+    memset(assist, 0, MOE_ASSIST * sizeof *assist);
+    assist[0] = (int32_t)from.rank;
+    assist[1] = (int32_t)(shared ? from.slot : from.slot / l->choices);
+    assist[2] = (int32_t)(shared ? 0 : from.slot % l->choices);
+  }
   if (j->view[MOE_ROUTE_EXPAND_SCALES])
     ((float *)j->view[MOE_ROUTE_EXPAND_SCALES])[row] = shared ? 1 : b.scales[from.slot];
   if (!l->quantises) {
@@ -183,7 +209,8 @@ static void moe_route_range(const void *job, int64_t begin, int64_t end) {
 /* For each choice of this rank's tokens, how many earlier choices were of the same expert. */
 static void moe_count_choices(const moe_layout *l, const moe_block *b, int64_t *seen, int32_t *to) {
   memset(seen, 0, (size_t)((l->n_ranks - l->n_shared) * l->n_local) * sizeof *seen);
-  for (int64_t s = 0; s < l->n_tokens * l->choices; ++s) to[s] = (int32_t)seen[b->experts[s]]++;
+  for (int64_t s = 0; s < l->n_tokens * l->choices; ++s)
+    to[s] = b->experts[s] == MOE_NOBODY ? 0 : (int32_t)seen[b->experts[s]]++;
 }
 
 static status moe_route_run(const executor *e, void *const *view, void *scratch) {
@@ -202,7 +229,8 @@ static status moe_route_run(const executor *e, void *const *view, void *scratch)
                 "chooses an expert twice",
                 (intmax_t)n, (intmax_t)most);
   const moe_block own = moe_block_of(l, view[MOE_ROUTE_BLOCKS], l->rank);
-  if (l->n_tokens) moe_count_choices(l, &own, (int64_t *)(void *)(rows + most), view[MOE_ROUTE_EXPAND_IDX]);
+  if (l->n_tokens && view[MOE_ROUTE_EXPAND_IDX])
+    moe_count_choices(l, &own, (int64_t *)(void *)(rows + most), view[MOE_ROUTE_EXPAND_IDX]);
   const moe_route_job job = {p, view, rows};
   if (n) rows_parallel(moe_route_range, &job, n, GRAIN, e->cost_ns);
   return ST_OK;
@@ -255,7 +283,8 @@ status prepare_moe_return(executor *e, const moe_return_args *a) {
 typedef struct {
   const moe_plan *plan;
   void *const *view;
-  const int64_t *before; /* by expert: this rank's rows with experts of the same rank that have lower numbers */
+  /* of each choice and of each token's shared expert: the row in the part of the expert's rank; -1: none */
+  const int64_t *row, *shared_row;
 } moe_sum_job;
 
 /* sum += by * a part of a row from another rank. */
@@ -272,13 +301,13 @@ static void moe_sum_add(const moe_sum_job *j, int64_t rank, int64_t row, float b
 static void moe_sum_token(const moe_sum_job *j, int64_t t, int64_t first, int64_t n) {
   const moe_plan *p = j->plan;
   const moe_layout *l = &p->l;
-  const int32_t *const experts = j->view[MOE_SUM_EXPERT_IDS], *const idx = j->view[MOE_SUM_EXPAND_IDX];
+  const int32_t *const experts = j->view[MOE_SUM_EXPERT_IDS];
   const float *const scales = j->view[MOE_SUM_EXPERT_SCALES];
   const int64_t size = (int64_t)dtype_bytes(l->dtype);
   float sum[TILE] = {0};
   for (int64_t s = t * l->choices; s < (t + 1) * l->choices; ++s)
-    moe_sum_add(j, moe_owner(l, experts[s]), j->before[experts[s]] + idx[s], scales[s], first, n, sum);
-  if (l->n_shared) moe_sum_add(j, l->rank % l->n_shared, t, 1, first, n, sum);
+    if (j->row[s] >= 0) moe_sum_add(j, moe_owner(l, experts[s]), j->row[s], scales[s], first, n, sum);
+  if (l->n_shared && j->shared_row[t] >= 0) moe_sum_add(j, l->rank % l->n_shared, j->shared_row[t], 1, first, n, sum);
   char *const to = (char *)j->view[MOE_SUM_X] + t * moe_token_bytes(p) + first * size;
   loops->store[l->dtype][COMPUTE_F32](to, size, sum, n);
 }
@@ -290,29 +319,53 @@ static void moe_sum_range(const void *job, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < width; i += TILE) moe_sum_token(j, t, i, i64_min(TILE, width - i));
 }
 
-static status moe_sum_run(const executor *e, void *const *view, void *scratch) {
-  const moe_plan *p = PLAN(e, moe_plan);
+/* Numbers the rows as the ranks of the experts have returned them: by expert, then by choice. first, next: scratch for
+ * a number of each expert. */
+static status moe_number_rows(const moe_plan *p, void *const *view, int64_t *first, int64_t *next, int64_t *row) {
   const moe_layout *l = &p->l;
   const int32_t *const experts = view[MOE_SUM_EXPERT_IDS], *const idx = view[MOE_SUM_EXPAND_IDX];
+  const bool *const mask = view[MOE_SUM_X_ACTIVE_MASK];
   const int64_t n_experts = (l->n_ranks - l->n_shared) * l->n_local, slots = l->n_tokens * l->choices;
-  int64_t *const before = (int64_t *)(void *)((char *)scratch + p->counts);
-  if (!slots) return ST_OK;
-  memset(before, 0, (size_t)n_experts * sizeof *before);
+  memset(next, 0, (size_t)n_experts * sizeof *next);
   for (int64_t s = 0; s < slots; ++s) {
-    TRY(moe_check_expert(l, l->rank, s, experts[s]));
-    ++before[experts[s]];
+    if (!moe_is_active(l, mask, s)) continue;
+    TRY(moe_check_expert(l, l->rank, s, experts[s] == MOE_NOBODY ? -1 : experts[s]));
+    ++next[experts[s]];
   }
   for (int64_t x = 0, sum = 0; x < n_experts; ++x) { /* sums that begin anew with each rank */
     if (x % l->n_local == 0) sum = 0;
-    const int64_t own = before[x];
-    before[x] = sum;
-    sum += own;
+    first[x] = sum;
+    sum += next[x];
+    next[x] = first[x];
   }
-  for (int64_t s = 0; s < slots; ++s)
-    if (idx[s] < 0 || before[experts[s]] + idx[s] >= moe_most_rows(l))
-      return fail(ST_DEVICE_EXCEPTION, "expandIdx[%jd] is %d, expected what MoeDistributeDispatch returned",
-                  (intmax_t)s, idx[s]);
-  const moe_sum_job job = {p, view, before};
+  for (int64_t s = 0; s < slots; ++s) {
+    row[s] = moe_is_active(l, mask, s) ? next[experts[s]]++ : -1;
+    if (row[s] < 0) continue;
+    if (idx && idx[s] != row[s] - first[experts[s]])
+      return fail(ST_DEVICE_EXCEPTION, "expandIdx[%jd] is %d, expected %jd, what MoeDistributeDispatch returned",
+                  (intmax_t)s, idx[s], (intmax_t)(row[s] - first[experts[s]]));
+    if (row[s] >= moe_most_rows(l))
+      return fail(ST_DEVICE_EXCEPTION,
+                  "expertIds has more than %jd choices of experts of rank %jd: a token chooses an expert twice",
+                  (intmax_t)moe_most_rows(l), (intmax_t)moe_owner(l, experts[s]));
+  }
+  return ST_OK;
+}
+
+static status moe_sum_run(const executor *e, void *const *view, void *scratch) {
+  const moe_plan *p = PLAN(e, moe_plan);
+  const moe_layout *l = &p->l;
+  const int64_t n_experts = (l->n_ranks - l->n_shared) * l->n_local, slots = l->n_tokens * l->choices;
+  int64_t *const first = (int64_t *)(void *)((char *)scratch + p->counts), *const row = first + 2 * n_experts,
+                 *const shared_row = row + slots;
+  if (!slots) return ST_OK;
+  TRY(moe_number_rows(p, view, first, first + n_experts, row));
+  for (int64_t t = 0, n = 0; t < l->n_tokens; ++t) {
+    bool any = false;
+    for (int64_t c = 0; c < l->choices; ++c) any |= row[t * l->choices + c] >= 0;
+    shared_row[t] = any ? n++ : -1;
+  }
+  const moe_sum_job job = {p, view, row, shared_row};
   rows_parallel(moe_sum_range, &job, l->n_tokens, GRAIN, e->cost_ns);
   return ST_OK;
 }
@@ -321,7 +374,8 @@ static status moe_sum_run(const executor *e, void *const *view, void *scratch) {
 status prepare_moe_sum(executor *e, const moe_sum_args *a) {
   const moe_layout *l = a->layout;
   moe_plan *p = moe_begin(e, l, 2 * (uint64_t)(a->x->n * (l->choices + 1)));
-  p->counts = workspace_intermediate(e, (uint64_t)((l->n_ranks - l->n_shared) * l->n_local) * sizeof(int64_t));
+  const int64_t n = 2 * (l->n_ranks - l->n_shared) * l->n_local + l->n_tokens * (l->choices + 1);
+  p->counts = workspace_intermediate(e, (uint64_t)n * sizeof(int64_t));
   e->run = moe_sum_run;
   return ST_OK;
 }

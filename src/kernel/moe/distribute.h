@@ -19,7 +19,11 @@ typedef struct {
   int64_t width;         /* elements of a token */
   int64_t shared_scales; /* rows of scales for shared experts, before those of the others */
   bool quantises, sums_counts;
+  bool mask_by_choice; /* xActiveMask has a value for each choice of a token, rather than one for each token */
 } moe_layout;
+
+/* Numbers that a dispatch of version 2 tells the combine for each row of expandX. */
+enum { MOE_ASSIST = 128 };
 
 /* Experts of the rank itself. */
 static inline int64_t moe_own_experts(const moe_layout *l) { return l->rank < l->n_shared ? 1 : l->n_local; }
