@@ -294,6 +294,19 @@ def _grouped_matmul(c):
     return [[(shape, dtype) for shape in out]] + [None] * (len(c.op.outputs) - 1)
 
 
+@of("grouped_all_reduce")
+def _grouped_all_reduce(c):
+    x, weight, ends = c[0], c[1], list(c["groupListOptional"] or ())
+    shapes = [t.shape[:-1] for t in x]
+    if c["splitItem"] & 1:                      # x is one tensor; ends or sizes of the groups
+        are_ends = ends == sorted(ends) and ends[-1:] == [x[0].shape[0]]
+        shapes = [(end - begin,) for begin, end in zip([0, *ends], ends)] if are_ends else [(n,) for n in ends]
+    shapes = [shape + (w.shape[1],) for shape, w in zip(shapes, weight)]
+    if c["splitItem"] & 2:                      # y is one tensor
+        shapes = [(sum(shape[0] for shape in shapes), shapes[0][1])]
+    return [[(shape, x[0].dtype) for shape in shapes]]
+
+
 @of("grouped_swiglu")
 def _grouped_swiglu(c):
     rows, columns = c[0].shape[0], c[1].shape[-1] // 2

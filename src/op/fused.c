@@ -9,7 +9,7 @@
 #include "runtime/context.h"
 #include "runtime/python_place.h"
 
-enum { FUSED_STEPS = 10, FUSED_GROUPS = 2, FUSED_OPERANDS = 16 };
+enum { FUSED_GROUPS = 2, FUSED_OPERANDS = 16 };
 
 /* A place, as the `data` of a tensor: the number of the operand plus 1, or WORKSPACE, and an offset in bytes. */
 enum { PLACE_SHIFT = 48, PLACE_WORKSPACE = 0xffff };
@@ -37,9 +37,10 @@ typedef struct {
 
 typedef struct {
   sequence base;
-  int n_steps, n_groups;
+  int n_groups;
   comm *groups[FUSED_GROUPS]; /* with references */
-  fused_step steps[FUSED_STEPS];
+  fused_step *steps;
+  int n_steps, room; /* steps that are there, and that there is memory for */
 } fused;
 
 static fused *fused_of(const executor *e) { return (fused *)(void *)e->sequence; }
@@ -100,6 +101,7 @@ static void fused_end(sequence *base) {
   for (int i = 0; i < f->n_steps; ++i)
     if (f->steps[i].inner) executor_unref(f->steps[i].inner);
   for (int i = 0; i < f->n_groups; ++i) comm_unref(f->groups[i]);
+  free(f->steps);
   free(f);
 }
 
@@ -173,11 +175,25 @@ tensor fused_permuted(const tensor *t, const int *order) {
   return to;
 }
 
+/* The next step, which does not count yet. */
+static status fused_next(fused *f, fused_step **out) {
+  if (f->n_steps == f->room) {
+    const int room = f->room ? 2 * f->room : 8;
+    fused_step *steps = realloc(f->steps, (size_t)room * sizeof *steps);
+    if (!steps) return fail(ST_NO_HOST_MEMORY, "no host memory for the steps of an operator");
+    f->steps = steps;
+    f->room = room;
+  }
+  *out = &f->steps[f->n_steps];
+  **out = (fused_step){0};
+  return ST_OK;
+}
+
 status fused_add_operator(executor *e, op *o, const op_arg *a) {
   fused *f = fused_of(e);
-  fused_step *step = &f->steps[f->n_steps];
+  fused_step *step;
   uint64_t workspace_bytes;
-  INVARIANT(f->n_steps < FUSED_STEPS);
+  TRY(fused_next(f, &step));
   TRY(op_prepare(o, a, &workspace_bytes, &step->inner));
   executor *inner = step->inner;
   INVARIANT(inner->n_operands <= FUSED_OPERANDS);
@@ -209,10 +225,11 @@ static void *fused_start(const tensor *t) {
 status fused_add_collective(executor *e, comm *c, comm_kind kind, const tensor *send, const tensor *receive,
                             int64_t count) {
   fused *f = fused_of(e);
-  fused_step *step = &f->steps[f->n_steps];
-  INVARIANT(f->n_steps < FUSED_STEPS && send->contiguous && receive->contiguous && send->dtype == receive->dtype);
+  fused_step *step;
+  INVARIANT(send->contiguous && receive->contiguous && send->dtype == receive->dtype);
   if (!count) return ST_OK;
-  *step = (fused_step){.c = c};
+  TRY(fused_next(f, &step));
+  step->c = c;
   step->call = (collective_call){.kind = kind,
                                  .reduction = COMM_SUM,
                                  .count = (uint64_t)count,

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import reference as ref
-from acl import AclError, INVALID, NULLPTR, Tensor, refused
+from acl import AclError, INVALID, Ints, NULLPTR, Tensor, TensorList, refused
 from dtypes import BF16, BOOL, F16, F32, I32, I64, I8, LD
 from gen import each_case
 from ranks import Ranks, run_ranks
@@ -341,6 +341,65 @@ class Experts(unittest.TestCase):
 
     def test_scatter(self):
         each_case(self, "aclnnBatchMatMulReduceScatterAlltoAll", CASES, self.scatter_case)
+
+
+class Grouped(unittest.TestCase):
+    """GroupedMatMulAllReduce: up to 64 products whose factors and results may be parts of one tensor."""
+
+    def case(self, gen):
+        ranks, dtype, split = ranks_of(gen.pick((1, 2, 3, 4))), gen.pick((F16, BF16)), gen.integer(0, 3)
+        n = gen.pick((1, 2, 3, 64))
+        rows = [gen.integer(0, 6) for _ in range(n)]
+        ks = [gen.integer(1, 20)] * n if split & 1 else [gen.integer(1, 20) for _ in range(n)]
+        widths = [gen.integer(1, 20)] * n if split & 2 else [gen.integer(1, 20) for _ in range(n)]
+        stacked = split == 0 and gen.chance(0.3)
+        sizes = Ints(*(rows if gen.chance(0.5) else np.cumsum(rows).tolist())) if split & 1 else None
+        has_bias = gen.chance(0.5)
+        calls, outs, totals = [], [], [0] * n
+        for _ in range(ranks.n):
+            x = [gen.rng.integers(-1, 2, (m, k)) for m, k in zip(rows, ks)]
+            weight = [gen.rng.integers(-1, 2, (k, w)) for k, w in zip(ks, widths)]
+            bias = [gen.rng.integers(-3, 4, w) for w in widths]
+            totals = [t + a @ b + has_bias * c for t, a, b, c in zip(totals, x, weight, bias)]
+            given = [np.concatenate(x)] if split & 1 else [a[None] for a in x] if stacked else x
+            shapes = [(sum(rows), widths[0])] if split & 2 else [(1,) * stacked + t.shape for t in totals]
+            made = lambda t, d=dtype: Tensor.of(d, t.astype(d.values))  # noqa: E731
+            views = [made(t) if stacked else gen.out(dtype, t.shape, t.astype(dtype.values)) for t in given]
+            outs.append([dense_out(gen, dtype, shape) for shape in shapes])
+            calls.append((TensorList(views), TensorList([gen.out(dtype, t.shape, t.astype(dtype.values))
+                                                         for t in weight]),
+                          TensorList([made(t, F32 if dtype is BF16 else F16) for t in bias]) if has_bias else None,
+                          sizes, split, ranks.name, b"sum", 0, 1, TensorList(outs[-1])))
+        run_ranks(ranks, "aclnnGroupedMatMulAllReduce", calls)
+        want = [np.concatenate(totals)] if split & 2 else totals
+        for made in outs:
+            for t, w in zip(made, want):
+                ref.check_equal(wide(t).reshape(w.shape), w.astype(np.float64), "y")
+
+    def test_all(self):
+        each_case(self, "aclnnGroupedMatMulAllReduce", CASES // 2, self.case)
+
+    def test_refused(self):
+        group, list_of = ranks_of(2).name, lambda *shapes: TensorList([Tensor.empty(F16, s) for s in shapes])
+
+        def expect(words, x=((5, 8),), weight=((8, 4), (8, 4)), y=((2, 4), (3, 4)), bias=None, sizes=Ints(2, 3),
+                   split=1):
+            code, message = refused("aclnnGroupedMatMulAllReduce", list_of(*x), list_of(*weight), bias, sizes, split,
+                                    group, b"sum", 0, 1, list_of(*y))
+            self.assertEqual(code, INVALID)
+            self.assertIn(words, message)
+        expect("splitItem is 4, expected 0 to 3", split=4)
+        expect("x has 1 tensors, expected 2", split=0)
+        expect("y has 2 tensors, expected 1", split=3)
+        expect("groupListOptional has 0 numbers, expected 2 for splitItem 1", sizes=None)
+        expect("groupListOptional[1] is -1, expected 0 to 5", sizes=Ints(2, -1))
+        expect("groupListOptional ends at 2 and adds up to 4, expected one of both to be 5", sizes=Ints(2, 2))
+        expect("weight[1] has shape [7, 4], expected 8 rows", weight=((8, 4), (7, 4)))
+        expect("y[1] has shape [2, 4], expected 4 columns and 3 rows", y=((2, 4), (2, 4)))
+        expect("y[0] has shape [4, 4], expected 4 columns and 5 rows or more", y=((4, 4),), split=3)
+        expect("y has 6 rows, expected 5", y=((6, 4),), split=3)
+        expect("bias has 1 tensors, expected 2", bias=list_of((4,)))
+        expect("bias has shape [3], expected [4]", bias=list_of((3,), (4,)))
 
 
 class Moe(unittest.TestCase):
