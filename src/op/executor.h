@@ -97,6 +97,7 @@ struct aclOpExecutor {
   _Atomic uint32_t refs;
   op *op;
   bool repeatable, launched;
+  bool asks_most;    /* plans the workspace for all lengths of sequences; is not run */
   bool has_granules; /* an operand or the workspace may cover whole granules (memory/huge.h) */
   uint8_t n_results, n_choices;
   uint16_t n_operands;

@@ -103,7 +103,7 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->magic = MAGIC_EXECUTOR;
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
-  e->repeatable = e->launched = e->has_granules = false;
+  e->repeatable = e->launched = e->has_granules = e->asks_most = false;
   e->n_results = e->n_choices = 0;
   e->n_operands = (uint16_t)n_operands;
   e->heap = NULL;
@@ -158,13 +158,10 @@ void executor_unref(executor *e) {
   cache_put(CACHE_EXECUTOR, e);
 }
 
-status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
-  return op_prepare_constant(o, a, 0, workspace_bytes, out);
-}
-
 _Thread_local const executor_preference *executor_preferred;
 
-status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out) {
+__attribute__((always_inline)) static inline status
+op_prepare_for(op *o, const op_arg *a, uint64_t constants, bool asks_most, uint64_t *workspace_bytes, executor **out) {
   uint64_t n_operands;
   if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");
   if (unlikely(!out)) return fail(ST_OP_NULL, "executor is NULL, expected a pointer");
@@ -173,6 +170,7 @@ status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t 
   executor *e = executor_new(o, n_operands);
   if (!e) return fail(ST_NO_HOST_MEMORY, "no host memory for an executor of %ju tensors", (uintmax_t)n_operands);
   e->constants = constants;
+  e->asks_most = asks_most;
   fill_operands(e, a);
   if (unlikely(trace_is_on())) account_prepare(e, a);
   e->shapes = timeline_wants(TIMELINE_WANTS_SHAPES) ? shapes_name(e, a) : 0;
@@ -188,6 +186,24 @@ status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t 
   *workspace_bytes = e->workspace_bytes;
   *out = e;
   return ST_OK;
+}
+
+status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
+  return op_prepare_for(o, a, 0, false, workspace_bytes, out);
+}
+
+status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out) {
+  return op_prepare_for(o, a, constants, false, workspace_bytes, out);
+}
+
+status op_most_workspace(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
+  executor *most;
+  uint64_t most_bytes;
+  TRY(op_prepare_for(o, a, 0, false, workspace_bytes, out));
+  const status st = op_prepare_for(o, a, 0, true, &most_bytes, &most);
+  executor_unref(st == ST_OK ? most : *out);
+  if (st == ST_OK && most_bytes > *workspace_bytes) *workspace_bytes = most_bytes;
+  return st;
 }
 
 /* ---- for prepare functions --------------------------------------------------------------------------------------- */

@@ -75,6 +75,10 @@ typedef struct op {
 /* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
+/* The same, with the workspace that suffices whatever the lengths of sequences are in these tensors. For operators that
+ * heed executor->asks_most. */
+status op_most_workspace(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
+
 /* The same for a caller that can pack constant operands (executor_packing). constants: bit i is set if argument i is a
  * tensor whose contents will not change. */
 status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out);

@@ -418,11 +418,15 @@ def place(args, signature):
     return touched
 
 
-def call_phase_one(op, args, workspace_size, executor):
-    """Creates the objects, calls phase one and returns (code, function that destroys the objects)."""
+def call_phase_one(op, args, workspace_size, executor, most=False):
+    """Creates the objects, calls phase one and returns (code, function that destroys the objects). most: for the most
+    workspace."""
     if TRACE:
         print(op, *args, file=sys.stderr, flush=True)
     one, _ = lib().pair(op)
+    if most:
+        types, one = one.argtypes, getattr(lib().op, op + "GetMaxWorkspaceSize")
+        one.argtypes = types
     made, values = [], []
     for a in args:
         if hasattr(a, "create"):
@@ -560,6 +564,17 @@ def _take_back(op, block, views):
 
 
 @watched
+def bytes_of_workspace(op, args, most=False):
+    """What phase one tells; most: for all lengths of sequences."""
+    size, handle = ct.c_uint64(0), ct.c_void_p()
+    place(args, params(op))
+    code, destroy = call_phase_one(op, args, ct.byref(size), ct.byref(handle), most)
+    check(op, code)
+    destroy()
+    check("aclDestroyAclOpExecutor", lib().aclDestroyAclOpExecutor(handle))
+    return size.value
+
+
 def refused(op, *args, workspace_size=True, executor=True):
     """Calls phase one, which must fail. Returns (code, message). False for a result's pointer passes null."""
     size, handle = ct.c_uint64(0), ct.c_void_p()

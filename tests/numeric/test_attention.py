@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from acl import INVALID, NULLPTR, AclError, Ints, Tensor, TensorList, refused, run
+from acl import INVALID, NULLPTR, AclError, Ints, Tensor, TensorList, bytes_of_workspace, refused, run
 from dtypes import BF16, BOOL, F16, F32, I32, I64, U8
 from gen import each_case, each_forced
 
@@ -911,6 +911,30 @@ class Inference(unittest.TestCase):
         if lse:
             assert np.array_equal(np.isinf(lse.get()), np.isinf(log))
             assert np.allclose(lse.get(), log, rtol=1e-3, atol=1e-3)
+
+    def test_most_workspace(self):
+        """What torch_npu reserves for graphs, in which only the lengths change."""
+        def body(gen):
+            b, tokens, kv, group = gen.integer(1, 6), gen.pick((1, 4, 40, 300)), gen.pick((1, 2)), gen.pick((1, 4, 16))
+            page, pages, d = 16, gen.pick((1, 8, 200)), gen.pick((16, 64))
+            rope = gen.pick((0, 8))
+            made = lambda *s: Tensor.empty(F16, s)  # noqa: E731
+            q, out = made(tokens, kv * group, d), made(tokens, kv * group, d)
+            keys = TensorList([made(b * pages, kv, page, d)])
+            ropes = (made(tokens, kv * group, rope), made(b * pages, kv, page, rope)) if rope else (None, None)
+            table = Tensor.of(I32, np.arange(b * pages, dtype=np.int32).reshape(b, pages))
+
+            def size(most=False):
+                ends = np.sort(gen.rng.integers(0, tokens + 1, b)) if gen.chance(0.7) else np.minimum(np.arange(b) + 1,
+                                                                                                     tokens)
+                lengths = Ints(*ends.tolist()), Ints(*gen.rng.integers(0, pages * page + 1, b).tolist())
+                args = [q, keys, keys, None, None, *lengths, *[None] * 7, table, *[None] * 9, *ropes, None,
+                        kv * group, 1.0, FAR, FAR, text("TND"), kv, 0, 0, page, 0, False, 0, 0, out, None]
+                return bytes_of_workspace("aclnnFusedInferAttentionScoreV3", args, most)
+            most = size(True)
+            sizes = [size() for _ in range(8)]
+            assert max(sizes) <= most, (sizes, most)
+        each_case(self, "most workspace", 20, body)
 
     def test_all(self):
         for name, n in (("as_ggml_calls", 25), ("with_lengths", 50), ("with_pages", 15), ("with_prefix", 15),

@@ -258,7 +258,10 @@ void attention_blocks_init(void *plan, executor *e);
 status attention_blocks_run(const void *plan, const void *operands, char *scratch);
 
 /* For few queries: keys are read once and not packed. */
+enum { DECODE_ROWS = 16 }; /* the most queries of the heads that share keys */
 bool attention_decode_fits(void *plan);
+/* The most that the parts of divided keys take in the workspace. */
+uint64_t attention_decode_most_parts(const attention_plan *p);
 void attention_decode_init(void *plan, executor *e);
 status attention_decode_run(const void *plan, const void *operands, char *scratch);
 

@@ -11,7 +11,6 @@
 #include "kernel/attention/attention.h"
 
 enum {
-  ROWS = 16,       /* maximum number of queries, over all heads that share keys */
   STEP_KEYS = 32,  /* keys converted at a time: with 128 components they take 16 KB, a third of L1 */
   PART_KEYS = 512, /* minimum chunk of keys */
   PARTS = 32,      /* number of units that is enough for all processors */
@@ -23,12 +22,16 @@ static bool is_dense(const head_view *v) { return v->col == (int64_t)dtype_bytes
 
 bool attention_decode_fits(void *plan) {
   const attention_plan *p = plan;
-  return rows_of(p) <= ROWS && !p->d_rope && is_dense(&p->key) && is_dense(&p->value) &&
+  return rows_of(p) <= DECODE_ROWS && !p->d_rope && is_dense(&p->key) && is_dense(&p->value) &&
          (!p->n_prefix_keys || (is_dense(&p->prefix_key) && is_dense(&p->prefix_value)));
 }
 
 /* Floats that a chunk stores for all rows: maximum and sum, then dv output sums, of each. */
 static int64_t part_floats(const attention_plan *p) { return rows_of(p) * (2 + p->dv); }
+
+uint64_t attention_decode_most_parts(const attention_plan *p) {
+  return (uint64_t)PARTS * DECODE_ROWS * (uint64_t)(2 + p->dv) * sizeof(float);
+}
 
 typedef struct {
   row_state *state;
@@ -220,7 +223,7 @@ status attention_decode_run(const void *plan, const void *operands, char *scratc
 void attention_decode_init(void *plan, executor *e) {
   attention_plan *p = plan;
   const int64_t groups = attention_max(p->n_batches * p->n_kv_heads, 1), keys = p->max_keys + p->n_prefix_keys;
-  p->blocks = (attention_blocks){.tile = TILE_F32, .rows = ROWS, .keys = STEP_KEYS, .chunk = 1};
+  p->blocks = (attention_blocks){.tile = TILE_F32, .rows = DECODE_ROWS, .keys = STEP_KEYS, .chunk = 1};
   p->blocks.splits = (int32_t)attention_max(attention_min(keys / PART_KEYS, PARTS / groups), 1);
   const uint64_t products = (uint64_t)(p->n_batches * p->n_heads * p->max_rows) * (uint64_t)keys;
   executor_products(e, (double)products * (double)(p->d + p->dv));

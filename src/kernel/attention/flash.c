@@ -435,5 +435,9 @@ status prepare_flash_attention(executor *e, const flash_attention_args *a) {
   if (backward) TRY(flash_set_gradients(&c, &out, &q, &k, &v));
   TRY(view_softmax(&c, a->softmax_max, a->name.softmax_max, a->view.softmax_max, &p->row_max, &q));
   TRY(view_softmax(&c, a->softmax_sum, a->name.softmax_sum, a->view.softmax_sum, &p->row_sum, &q));
+  if (e->asks_most) {
+    p->max_rows = q.rows;
+    p->max_keys = k.rows;
+  }
   return backward ? attention_plan_backward(e, p) : attention_plan_forward(e, p);
 }

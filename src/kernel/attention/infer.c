@@ -318,8 +318,11 @@ static status set_flat_batches(infer_call *c, int64_t mode, int64_t before, int6
     list[n + b] = (attention_batch){.row_begin = row, .n_rows = attention_min(p->max_rows, c->q.rows - row)};
   }
   p->n_batches = n + n_rest;
-  p->max_keys = max_keys;
   p->batch_is_listed = true;
+  if (c->e->asks_most)
+    p->max_rows = c->q.rows;
+  else
+    p->max_keys = max_keys;
   return ST_OK;
 }
 

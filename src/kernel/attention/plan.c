@@ -13,7 +13,9 @@ void attention_plan_blocks(executor *e, attention_plan *p, int64_t n_units,
   const uint64_t bytes = size * (uint64_t)(p->d + p->dv) * (n * (uint64_t)p->max_rows + kv * (uint64_t)p->max_keys);
   executor_cost(e, bytes, operations);
   p->blocks.scratch_bytes = (per_thread(p) + 63) / 64 * 64;
-  p->blocks.max_threads = (int32_t)attention_min(parallel_max_threads(e->cost_ns), attention_max(n_units, 1));
+  p->blocks.max_threads = e->asks_most
+                              ? parallel_max_threads(UINT64_MAX)
+                              : (int32_t)attention_min(parallel_max_threads(e->cost_ns), attention_max(n_units, 1));
   workspace_intermediate(e, p->blocks.scratch_bytes * (uint64_t)p->blocks.max_threads);
 }
 
@@ -35,8 +37,27 @@ static status attention_run(const executor *e, void *const *view, void *scratch)
   return j.plan->chosen->run(j.plan, &j, scratch);
 }
 
+/* The workspace for sequences of any length up to max_rows and max_keys: of all implementations, with many rows and few
+ * (whose blocks are smaller, but not always their sum). */
+static status attention_plan_most(executor *e, const attention_plan *p) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < sizeof implementations / sizeof *implementations; ++i)
+    for (int64_t rows = p->max_rows; rows; rows /= 2) {
+      attention_plan one = *p;
+      one.max_rows = rows;
+      if (implementations[i].fits && !implementations[i].fits(&one)) continue;
+      e->workspace = (workspace_parts){0};
+      implementations[i].init(&one, e);
+      most = (uint64_t)attention_max((int64_t)most, (int64_t)(e->workspace.intermediates + e->workspace.partials));
+    }
+  e->workspace = (workspace_parts){0};
+  workspace_intermediate(e, most + attention_decode_most_parts(p));
+  return ST_OK;
+}
+
 status attention_plan_forward(executor *e, attention_plan *p) {
   e->run = attention_run;
+  if (e->asks_most) return attention_plan_most(e, p);
   p->chosen = implementation_plan(&family, p, e);
   return ST_OK;
 }

@@ -410,6 +410,34 @@ class Attention(unittest.TestCase):
                 self.close(out[:, i].reshape(heads, 512), self.expected(whole_q[i:i + 1], own, own[..., :512], 0.1)[0],
                            2e-2)
 
+    def test_a_graph_whose_lengths_change(self):
+        heads, page = 8, 16
+        q, k = torch.randn(2, heads, 64).half().npu(), torch.randn(8, page, heads * 64).half().npu()
+        out, lse = torch.empty_like(q), torch.empty(1).npu()
+        call, given = torch_npu.npu_fused_infer_attention_score, {
+            'block_table': torch.arange(8).reshape(2, 4).int().npu(), 'input_layout': 'TND', 'block_size': page,
+            'num_heads': heads, 'num_key_value_heads': heads, 'scale': 0.1, 'actual_seq_lengths': [1, 2]}
+        workspace = torch_npu._npu_fused_infer_attention_score_get_max_workspace(
+            q, k, k, actual_seq_lengths_kv=[3, 5], **given)
+        graph, update = torch.npu.NPUGraph(), torch.npu.Stream()
+
+        def launch(lengths):
+            call.out(q, k, k, actual_seq_lengths_kv=lengths, workspace=workspace, out=[out, lse], **given)
+        with torch.npu.graph(graph):
+            stream = torch.npu.current_stream()
+            torch.npu.graph_task_group_begin(stream)
+            launch([3, 5])
+            handle = torch.npu.graph_task_group_end(stream)
+        for lengths in ([3, 5], [64, 50]):
+            with torch.npu.stream(update):
+                torch.npu.graph_task_update_begin(update, handle)
+                launch(lengths)
+                torch.npu.graph_task_update_end(update)
+            torch.npu.synchronize()
+            graph.replay()
+            expected, _ = call(q, k, k, actual_seq_lengths_kv=lengths, **given)
+            self.assertEqual((out - expected).abs().max().item(), 0)
+
     def test_training_with_separate_rotary_parts(self):
         sizes = (10, 4, 64), (10, 4, 16), (14, 2, 64), (14, 2, 16), (14, 2, 64)
         parts = [(torch.randn(size) * 0.5).bfloat16() for size in sizes]
