@@ -120,7 +120,7 @@ class Host:
 
     def desc(self):
         l = calls()
-        code = {np.dtype(np.int32): 3, np.dtype(np.int64): 9}[self.values.dtype]
+        code = {np.dtype(np.int32): 3, np.dtype(np.int64): 9, np.dtype(bool): 12}[self.values.dtype]
         d = l.aclCreateTensorDesc(code, self.values.ndim, _ints(self.values.shape), ND)
         check("aclSetTensorPlaceMent", l.aclSetTensorPlaceMent(d, 1))
         return d

@@ -105,7 +105,7 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   const factorise_job *j = arg;
   const factorise_plan *p = j->plan;
   const size_t parts = p->complex ? 2 : 1;
-  double *const a = (double *)(void *)scratch_take(((size_t)(p->n * p->n) * parts + 1) * sizeof *a);
+  double *const a = (double *)(void *)scratch_take((size_t)(p->n * p->n * (int64_t)parts + p->n + 1) * sizeof *a);
   if (!a) {
     __atomic_store_n(j->result, ST_NO_MEMORY, __ATOMIC_RELAXED);
     return;
@@ -115,7 +115,7 @@ static void determinant_range(const void *arg, int64_t begin, int64_t end) {
   for (; begin < end; ++begin, cursor_next(&c, 1)) {
     double sign[2] = {0}, log[2] = {0};
     factorise_move_matrix(p, &p->access[MATRIX], c.at[MATRIX], a, p->n, p->n, true);
-    factorise->determinant[p->complex](p->n, a, sign, log);
+    factorise->determinant[p->complex](p->n, a, (int64_t *)(void *)(a + (size_t)(p->n * p->n) * parts), sign, log);
     if (p->joined && p->of_itself)
       product_of_log(p->complex, sign, log);
     else if (p->joined)

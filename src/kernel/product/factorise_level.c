@@ -3,8 +3,9 @@
 #include "kernel/product/factorise.h"
 
 #include <complex.h>
+#include <float.h>
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/engine/level.h"
@@ -26,6 +27,8 @@
 #define IMAGINARY cimag
 #define ABS       cabs
 #include "kernel/product/factorise_steps.inc"
+
+#include "kernel/product/factorise_spectrum.inc"
 
 /* Dot products x . x, y . y and x . y. */
 static void products_of(const double *x, const double *y, int64_t n, double sum[3]) {
@@ -75,7 +78,18 @@ static void rotate_rows(int64_t n, double *w, double *v) {
   }
 }
 
-const factorise_loops LEVELED(factorise_loops) = {.qr = {qr_real, qr_complex},
-                                                  .determinant = {determinant_real, determinant_complex},
-                                                  .cholesky = {cholesky_real, cholesky_complex},
-                                                  .rotate_rows = rotate_rows};
+#define BOTH(name) .name = {name##_real, name##_complex}
+
+const factorise_loops LEVELED(factorise_loops) = {BOTH(qr),
+                                                  BOTH(reflections),
+                                                  BOTH(orthogonal),
+                                                  BOTH(lu),
+                                                  BOTH(lu_solve),
+                                                  BOTH(substitute),
+                                                  BOTH(determinant),
+                                                  BOTH(cholesky),
+                                                  BOTH(exponential),
+                                                  .rotate_rows = rotate_rows,
+                                                  .schur = schur,
+                                                  .eigenvectors = eigenvectors,
+                                                  .logarithm = logarithm};

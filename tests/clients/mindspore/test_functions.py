@@ -21,6 +21,8 @@ def numbers(result):
 def compute(device, path):
     import mindspore as ms
     from mindspore import Tensor, nn, ops
+    from mindspore.ops.operations import math_ops
+    from mindspore.scipy import linalg
     ms.set_device(device)
     rng = np.random.RandomState(0)
 
@@ -36,6 +38,26 @@ def compute(device, path):
     def grad(function, *operands):
         return ms.grad(function)(*operands)
 
+    def factor():
+        """Of a system with a solution that is not much larger than its right side."""
+        return ops.tril(x(4, 4)) + 4 * ops.eye(4, 4, ms.float32)
+
+    def exponential(v):
+        """The CPU backend has no MatrixExp."""
+        if device == 'Ascend':
+            return ops.matrix_exp(v)
+        total = term = ops.eye(v.shape[0], v.shape[0], v.dtype)
+        for k in range(1, 30):
+            term = ops.matmul(term, v) / k
+            total = total + term
+        return total
+
+    def eigen(v):
+        """What does not depend on the order of eigenvalues: the characteristic polynomial, the matrix."""
+        w, vectors = (r.asnumpy() for r in math_ops.Eig(True)(v))
+        return np.poly(w), np.poly(ops.eigvals(v).asnumpy()), vectors @ np.diag(w) @ np.linalg.inv(vectors)
+
+    pivots = Tensor([2, 3, 3, 4], ms.int32)
     cases = (
         lambda: (nn.AdaptiveAvgPool2d((3, 2))(x(2, 3, 7, 8))),
         lambda: (grad(nn.AdaptiveAvgPool2d((3, 2)), x(2, 3, 7, 8))),
@@ -70,6 +92,24 @@ def compute(device, path):
         lambda: (ops.trace(x(4, 4)), grad(ops.trace, x(4, 4))),
         lambda: (ops.inverse(ops.eye(4, 4, ms.float32) * 5 + x(4, 4))),
         lambda: (ops.tril_indices(3, 4, 1), ops.triu_indices(3, 4, 1)),
+        lambda: [linalg.solve_triangular(factor(), x(4, 2), trans, True, unit) for trans in 'NTC'
+                 for unit in (False, True)],
+        lambda: (linalg.solve_triangular(factor().T, x(4)), linalg.solve_triangular(z(3, 3), z(3, 2), 'C')),
+        lambda: [ms.grad(lambda a, b: linalg.solve_triangular(a, b, trans, True).sum(), (0, 1))(factor(), x(4, 2))
+                 for trans in 'NT'],
+        lambda: (math_ops.MatrixTriangularSolve()(factor(), x(4, 2)), ops.cholesky_inverse(factor()),
+                 ops.cholesky_solve(x(4, 2), factor()),
+                 ops.cholesky_solve(x(2, 4, 2), ops.stack([factor().T] * 2), True)),
+        lambda: (ops.matrix_solve(factor(), x(4, 2)), math_ops.MatrixSolve(True)(z(3, 3), z(3, 2)),
+                 grad(lambda v: ops.matrix_solve(v, x(4, 2)).sum(), factor())),
+        lambda: (grad(ops.det, factor()), grad(lambda v: ops.inverse(v).sum(), factor()), ops.inverse(z(3, 3))),
+        lambda: (ops.lu_solve(x(4, 2), factor(), pivots), ops.lu_unpack(x(4, 4), pivots),
+                 ops.lu_unpack(x(5, 4), pivots)),
+        lambda: [grad(lambda v: ops.lu_unpack(v, pivots)[k].sum(), x(4, 5)) for k in (1, 2)],
+        lambda: (ops.geqrf(x(5, 3)), ops.geqrf(x(3, 5)), ops.orgqr(*ops.geqrf(x(5, 3)))),
+        lambda: (exponential(x(4, 4)), exponential(z(3, 3)), math_ops.MatrixLogarithm()(z(3, 3))),
+        lambda: (eigen(x(5, 5)), eigen(z(4, 4))),
+        lambda: (ops.ger(x(3), x(4)), math_ops.ComplexAbs()(z(5))),
         lambda: (grad(lambda v: ops.slice(v, (0, 1), (2, 2)), x(3, 4))),
         lambda: (ops.Padding(4)(x(3, 1)), ops.pdist(x(4, 3)), ops.renorm(x(3, 4), 2, 0, 1.0)),
         lambda: (ops.multi_margin_loss(x(3, 4), Tensor([1, 2, 0])),
