@@ -291,5 +291,262 @@ class Fractional(Case):
                         {"ksize": (2, 2, 2), "output_shape": (2, 2, 2), "data_format": "NCDHW", **change})
 
 
+def scatter(kind, x, at, updates):
+    """x with updates[i] at at[i], in order."""
+    x = x.copy()
+    combine = {"Sub": lambda a, b: a - b, "Add": lambda a, b: a + b, "Max": np.maximum, "Min": np.minimum,
+               "Div": lambda a, b: a / b if x.dtype == LD else np.where(b == 0, 0, np.trunc(a / np.where(b, b, 1)))}
+    for place, update in zip(at, updates):
+        x[place] = combine[kind](x[place], update)
+    return x
+
+
+class Indices(Case):
+    def same(self, got, want, d):
+        if d in (F32, F16, F64):
+            ref.check(got, want, d, slack=1e-5)
+        else:
+            ref.check_equal(got, want.astype(d.values))
+
+    def test_scatter(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, I8, U8, I16, I32, I64)), gen.pick((I32, I64))
+            wide = LD if d in FLOATS else np.int64
+            shape = (gen.integer(1, 4), gen.integer(1, 4), gen.integer(0, 3))
+            x, n = gen.values(d, shape, limit=4), gen.integer(0, 5)
+            kind, inner = gen.pick(("Sub", "Max", "Min")), gen.integer(1, 3)
+            at = np.stack([gen.rng.integers(0, max(m, 1), n) for m in shape[:inner]], -1).astype(k.values)
+            if 0 in shape[:inner]:
+                at = at[:0]
+            updates = gen.values(d, (len(at), *shape[inner:]), limit=4)
+            want = scatter(kind, x.astype(wide), [tuple(i) for i in at], updates.astype(wide))
+            for name in ("TensorScatter", "ScatterNd"):
+                got = run(name + kind, [Operand.of(d, x), Operand.of(k, at), Operand.of(d, updates)], d, shape)
+                self.same(got, want, d)
+            kind = gen.pick(("Max", "Min", "Div"))
+            at = gen.rng.integers(0, shape[0], (n, 2)).astype(k.values)
+            updates = gen.values(d, (n, 2, *shape[1:]), limit=4)
+            if d is not F16:
+                flat = updates.reshape(2 * n, *shape[1:])
+                want = scatter(kind, x.astype(wide), at.ravel(), flat.astype(wide))
+                given = [Operand.of(d, x), Operand.of(k, at), Operand.of(d, updates)]
+                got = run("Scatter" + kind, given, d, shape, {"use_locking": False})
+                if kind == "Div" and d in FLOATS:
+                    np.testing.assert_allclose(got, want.astype(d.values), 1e-5, 1e-5)
+                else:
+                    self.same(got, want, d)
+        each_case(self, "scatter", 30, body)
+        x, at = Operand.of(F32, np.ones((2, 2))), Operand.of(I32, [[0], [2]])
+        self.refused(r"indices\[1.*\] is 2, expected 0 to 1", "TensorScatterMax",
+                     [x, at, Operand.of(F32, np.ones((2, 2)))], F32, (2, 2))
+        self.refused(r"updates has shape \[2, 3\], expected \[2, 2\]", "ScatterNdMin",
+                     [x, at, Operand.of(F32, np.ones((2, 3)))], F32, (2, 2))
+        self.refused("x has dtype BOOL, for which arithmetic is not supported", "TensorScatterMin",
+                     [Operand.of(BOOL, [True]), Operand.of(I32, [[0]]), Operand.of(BOOL, [True])], BOOL, (1,))
+
+    def test_maxima_of_nan(self):
+        x, at = Operand.of(F32, [1, np.nan, 3]), Operand.of(I32, [[0], [1], [2]])
+        updates = Operand.of(F32, [np.nan, 5, -2])
+        for name, last in (("TensorScatterMax", 3), ("TensorScatterMin", -2)):
+            np.testing.assert_array_equal(run(name, [x, at, updates], F32, (3,)), [np.nan, np.nan, last])
+        least = np.iinfo(np.int32).min
+        got = run("ScatterDiv", [Operand.of(I32, [least, 7, -7]), Operand.of(I32, [0, 1, 2]),
+                                 Operand.of(I32, [-1, 0, 2])], I32, (3,))
+        np.testing.assert_array_equal(got, [least, 0, -3])
+
+    def test_index_add(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, I32, U8)), gen.pick((I32, I64))
+            shape, axis = [gen.integer(1, 4) for _ in range(3)], gen.integer(-3, 2)
+            x, n = gen.values(d, shape, limit=4), gen.integer(0, 4)
+            at = gen.rng.integers(0, shape[axis], n).astype(k.values)
+            shape[axis] = n
+            updates = gen.values(d, shape, limit=4)
+            want = x.astype(LD if d in FLOATS else np.int64)
+            np.add.at(np.moveaxis(want, axis, 0), at, np.moveaxis(updates, axis, 0).astype(want.dtype))
+            got = run("InplaceIndexAdd", [Operand.of(d, x), Operand.of(k, at), Operand.of(d, updates)], d, x.shape,
+                      {"axis": axis})
+            self.same(got, want, d)
+        each_case(self, "InplaceIndexAdd", 12, body)
+        operands = [Operand.of(F32, np.ones(2)), Operand.of(I32, [0]), Operand.of(F32, [1.0])]
+        self.refused("dim is 1, expected -1 to 0", "InplaceIndexAdd", operands, F32, (2,), {"axis": 1})
+
+    def test_fill(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, U8, I8, I16, I32, I64)), gen.pick((I32, I64))
+            shape = [gen.integer(1, 4) for _ in range(gen.integer(1, 4))]
+            x, value, dim = gen.values(d, shape), gen.values(d, ()), gen.integer(-len(shape), len(shape) - 1)
+            at = gen.rng.integers(-shape[dim], shape[dim], gen.integer(0, 3)).astype(np.int32)
+            want = x.copy()
+            np.moveaxis(want, dim, 0)[at] = value
+            got = run("CustIndexFill", [Operand.of(d, x), Operand.of(k, np.array(dim)), Operand.of(I32, at),
+                                        Operand.of(d, value)], d, x.shape)
+            ref.check_equal(got, want)
+        each_case(self, "CustIndexFill", 16, body)
+        x, at, one = Operand.of(F32, np.ones(2)), Operand.of(I32, [0]), Operand.of(F32, np.array(1.0))
+        self.refused("dim is 1, expected -1 to 0", "CustIndexFill", [x, Operand.of(I32, np.array(1)), at, one], F32,
+                     (2,))
+        self.refused("value has 2 elements, expected 1 ", "CustIndexFill",
+                     [x, Operand.of(I32, np.array(0)), at, x], F32, (2,))
+
+    def test_put(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, I8, U8, I16, I32, I64, C64)), gen.pick((I32, I64))
+            shape, adds = [gen.integer(1, 4) for _ in range(gen.integer(1, 3))], gen.chance(0.5)
+            n, m = gen.integer(0, 4), gen.integer(1, len(shape))
+            x = gen.values(d, shape, limit=4)
+            at = tuple(gen.rng.integers(0, s, n).astype(k.values) for s in shape[:m])
+            values = gen.values(d, (gen.pick((n, 1)), *shape[m:]), limit=4)
+            wide = {C64: np.complex128}.get(d, LD if d in FLOATS else np.int64)
+            want = x.astype(wide)
+            if adds:
+                np.add.at(want, at, np.broadcast_to(values, (n, *shape[m:])).astype(wide))
+            else:
+                for i in range(n):
+                    want[tuple(v[i] for v in at)] = values[i if len(values) == n else 0]
+            got = run("CustIndexPut", [Operand.of(d, x), Operand.of(d, values), *(Operand.of(k, v) for v in at)], d,
+                      x.shape, {"accumulate": int(adds)})
+            if d is C64:
+                np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+            else:
+                self.same(got, want, d)
+        each_case(self, "CustIndexPut", 24, body)
+        x, at = Operand.of(F32, np.ones((2, 2))), Operand.of(I32, [0, 1])
+        self.refused(r"x2 has shape \[3\], expected one that broadcasts to \[2, 2\]", "CustIndexPut",
+                     [x, Operand.of(F32, np.ones(3)), at], F32, (2, 2))
+        self.refused("x2 has dtype INT32", "CustIndexPut",
+                     [x, Operand.of(I32, [1, 2]), at], F32, (2, 2))
+
+    def test_coalesce(self):
+        def body(gen):
+            d, n = gen.pick(FLOATS), gen.integer(0, 12)
+            shape = [gen.integer(1, 3) for _ in range(gen.integer(1, 3))]
+            at = np.stack([gen.rng.integers(0, s, n) for s in shape])
+            x = gen.values(d, (n,), limit=4)
+            places, of = np.unique(at, axis=1, return_inverse=True) if n else (at, np.zeros(0, int))
+            sums = np.zeros(places.shape[1], LD)
+            np.add.at(sums, of.reshape(-1), x.astype(LD))
+            y = [Operand.empty(I64, at.shape), Operand.empty(d, (n,)), Operand.empty(I64, (len(shape),))]
+            told = execute("CustCoalesce", [Operand.of(I64, at), Operand.of(d, x), Operand.of(I64, np.array(shape))], y,
+                           {}, shapes=True)
+            self.assertEqual(told, [places.shape, sums.shape, (len(shape),)])
+            ref.check_equal(y[0].get().reshape(-1)[:places.size].reshape(places.shape), places)
+            ref.check(y[1].get()[:len(sums)], sums, d, slack=1e-5)
+            ref.check_equal(y[2].get(), np.array(shape))
+        each_case(self, "CustCoalesce", 16, body)
+        operands = [Operand.of(I64, [[0, 2]]), Operand.of(F32, [1, 2]), Operand.of(I64, [2])]
+        y = [Operand.empty(I64, (1, 2)), Operand.empty(F32, (2,)), Operand.empty(I64, (1,))]
+        with self.assertRaisesRegex(AclError, "x_indices has 2 in row 0, expected 0 to 1"):
+            execute("CustCoalesce", operands, y, {})
+
+    def test_segments(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, I32, I64, U8)), gen.pick((I32, I64))
+            n, m = gen.integer(0, 6), gen.integer(1, 4)
+            x = gen.values(d, (n, gen.integer(0, 3)), limit=4)
+            at = np.sort(gen.rng.integers(0, m, n)).astype(k.values)
+            want = np.zeros((m, x.shape[1]), LD if d in FLOATS else np.int64)
+            np.add.at(want, at, x.astype(want.dtype))
+            ids = Operand.of(k, at) if gen.chance(0.5) else Host(at, k.values)
+            self.same(run("SegmentSum", [Operand.of(d, x), ids], d, want.shape), want, d)
+        each_case(self, "SegmentSum", 12, body)
+
+    def test_unravel(self):
+        def body(gen):
+            d, dims = gen.pick((I32, I64)), [gen.integer(1, 5) for _ in range(gen.integer(1, 4))]
+            at = gen.rng.integers(0, np.prod(dims), gen.pick(((), (gen.integer(0, 5),)))).astype(d.values)
+            want = np.stack(np.unravel_index(at, dims)).astype(d.values)
+            got = run("UnravelIndex", [Operand.of(d, at), Operand.of(d, np.array(dims))], d, want.shape)
+            ref.check_equal(got, want)
+        each_case(self, "UnravelIndex", 12, body)
+        self.refused(r"indices\[0\] is 6, expected 0 to 5", "UnravelIndex",
+                     [Operand.of(I32, [6]), Operand.of(I32, [2, 3])], I32, (2, 1))
+        self.refused(r"dims\[1\] is 0, expected 1 or more", "UnravelIndex",
+                     [Operand.of(I32, [0]), Operand.of(I32, [2, 0])], I32, (2, 1))
+
+    def test_bounds(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, F64, I8, U8, I16, I32, I64)), gen.pick((I32, I64))
+            rows = gen.integer(1, 3)
+            x = np.sort(gen.values(d, (rows, gen.integer(0, 6)), limit=4), 1)
+            v = gen.values(d, (rows, gen.integer(0, 5)), limit=4)
+            if x.size and v.size:
+                v[:, 0] = x[:, 0]
+            for name, side in (("LowerBound", "left"), ("UpperBound", "right")):
+                want = np.stack([np.searchsorted(a, b, side) for a, b in zip(x, v)]).astype(k.values)
+                ref.check_equal(run(name, [Operand.of(d, x), Operand.of(d, v)], k, v.shape), want)
+        each_case(self, "LowerBound", 16, body)
+        self.refused(r"sorted_x has shape \[1\], expected 2 dimensions", "LowerBound",
+                     [Operand.of(F32, [1.0]), Operand.of(F32, [[1.0]])], I32, (1, 1))
+
+    def test_band_part(self):
+        def body(gen):
+            d, k = gen.pick((F32, F16, U8, I64, C64, BOOL)), gen.pick((I32, I64))
+            shape = (*[gen.integer(0, 3)] * gen.integer(0, 1), gen.integer(0, 5), gen.integer(0, 5))
+            x, low, high = gen.values(d, shape), gen.integer(-2, 6), gen.integer(-2, 6)
+            i, j = np.ogrid[:shape[-2], :shape[-1]]
+            keep = ((low < 0) | (i - j <= low)) & ((high < 0) | (j - i <= high))
+            got = run("MatrixBandPart", [Operand.of(d, x), Operand.of(k, np.array(low)), Operand.of(k, np.array(high))],
+                      d, shape)
+            ref.check_equal(got, np.where(keep, x, np.zeros((), x.dtype)))
+        each_case(self, "MatrixBandPart", 20, body)
+        x, one = Operand.of(F32, np.ones(2)), Operand.of(I32, np.array(1))
+        self.refused(r"x has shape \[2\], expected 2 or more dimensions", "MatrixBandPart", [x, one, one], F32, (2,))
+
+
+class Sequences(Case):
+    def test_ngram(self):
+        def body(gen):
+            d, n, words = gen.pick((F32, F16, F64)), gen.integer(2, 9), 3
+            state = gen.rng.integers(0, words, (gen.integer(0, 2), gen.integer(1, 2), n)).astype(np.int32)
+            group = gen.integer(1, n - 1)
+            x = gen.values(d, (*state.shape[:2], words + 1))
+            want = x.copy()
+            for at in np.ndindex(*state.shape[:2]):
+                row = state[at].tolist()
+                for i in range(n - group + 1):
+                    if row[i:i + group - 1] == row[n - group + 1:]:
+                        want[at][row[i + group - 1]] = -65504 if d is F16 else np.finfo(d.values).min
+            got = run("CustNoRepeatNGram", [Operand.of(I32, state), Operand.of(d, x)], d, x.shape,
+                      {"ngram_size": group})
+            ref.check_equal(got, want)
+        each_case(self, "CustNoRepeatNGram", 20, body)
+        x = Operand.of(F32, np.ones((1, 1, 2)))
+        self.refused("ngram_size is 3, expected 1 to 2", "CustNoRepeatNGram", [Operand.of(I32, [[[0, 1, 0]]]), x], F32,
+                     (1, 1, 2), {"ngram_size": 3})
+        self.refused("state_seq has 2, expected 0 to 1", "CustNoRepeatNGram", [Operand.of(I32, [[[0, 2, 0]]]), x], F32,
+                     (1, 1, 2), {"ngram_size": 1})
+
+    def test_distances(self):
+        def body(gen):
+            d, n, p = gen.pick(FLOATS), gen.integer(0, 5), gen.pick((0, 1, 1.5, 2, 3, np.inf))
+            x = gen.rng.integers(-3, 4, (n, gen.integer(1, 4))).astype(d.values)
+            i, j = np.triu_indices(n, 1)
+            apart = x.astype(LD)[i] - x.astype(LD)[j]
+            if p == np.inf:
+                far = np.abs(apart).max(1, initial=0)
+            else:
+                far = (np.abs(apart) ** p).sum(1) ** (1 / p) if p else (apart != 0).sum(1).astype(LD)
+            far = Operand.of(d, far.astype(d.values)).get()
+            grad = gen.values(d, far.shape, limit=4)
+            size, whole = np.abs(apart), far.astype(LD)[:, None]
+            if p == np.inf:
+                slope = np.sign(apart) * ((size == whole) & (whole > 0))
+            elif p in (0, 1):
+                slope = np.sign(apart) * p
+            else:
+                slope = np.where((size > 0) & (whole > 0), np.sign(apart) * (size / whole) ** (LD(p) - 1), 0)
+            want = np.zeros(x.shape, LD)
+            np.add.at(want, i, slope * grad.astype(LD)[:, None])
+            np.add.at(want, j, -slope * grad.astype(LD)[:, None])
+            got = run("CustPdistGrad", [Operand.of(d, grad), Operand.of(d, x), Operand.of(d, far)], d, x.shape,
+                      {"p": float(p)})
+            ref.check(got, want, d, slack=1e-5)
+        each_case(self, "CustPdistGrad", 20, body)
+        x, pair = Operand.of(F32, np.ones((2, 2))), Operand.of(F32, [1.0])
+        self.refused("p is -1, expected 0 or more", "CustPdistGrad", [pair, x, pair], F32, (2, 2), {"p": -1.0})
+        self.refused(r"y_grad has shape \[2, 2\], expected \[1\]", "CustPdistGrad", [x, x, pair], F32, (2, 2))
+
+
 if __name__ == "__main__":
     unittest.main()

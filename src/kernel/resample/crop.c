@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CropAndResize and its gradients by name: boxes of images, each resized to one size, as TensorFlow has them. Images
- * are [batch, height, width, depth]. A box is y1, x1, y2, x2, where 0 and 1 are the first and last pixels; its coordinates
- * are floats, as there. Pixels outside of the image have one value. The method bilinear_v2, which is MindSpore's, cuts
- * whole pixels out, from x1 * width to x2 * width, and resizes these with the middles of pixels as their coordinates.
- * Operands are contiguous. */
+ * are [batch, height, width, depth]. A box is y1, x1, y2, x2, where 0 and 1 are the first and last pixels; its
+ * coordinates are floats, as there. Pixels outside of the image have one value. The method bilinear_v2, which is
+ * MindSpore's, cuts whole pixels out, from x1 * width to x2 * width, and resizes these with the middles of pixels as
+ * their coordinates; beyond the border, they are those of the border. Operands are contiguous. */
 #include <math.h>
 #include <string.h>
 
