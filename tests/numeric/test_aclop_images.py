@@ -7,8 +7,8 @@ import numpy as np
 
 import reference as ref
 from acl import AclError
-from aclop import Host, Operand, execute
-from dtypes import BF16, BOOL, C64, F16, F32, F64, I8, I16, I32, I64, LD, U8
+from aclop import Host, Missing, Operand, execute
+from dtypes import BOOL, C64, F16, F32, F64, I8, I16, I32, I64, LD, U8
 from gen import each_case
 
 FLOATS = (F32, F16, F64)
@@ -546,6 +546,120 @@ class Sequences(Case):
         x, pair = Operand.of(F32, np.ones((2, 2))), Operand.of(F32, [1.0])
         self.refused("p is -1, expected 0 or more", "CustPdistGrad", [pair, x, pair], F32, (2, 2), {"p": -1.0})
         self.refused(r"y_grad has shape \[2, 2\], expected \[1\]", "CustPdistGrad", [x, x, pair], F32, (2, 2))
+
+
+class Borders(Case):
+    def test_pads(self):
+        def body(gen):
+            d = gen.pick((F32, F16, F64, U8, I32, I64, C64, BOOL))
+            mode = gen.pick(("reflect", "edge", "circular"))
+            shape = [gen.integer(1, 4) for _ in range(gen.integer(1, 5))]
+            most = [n - 1 if mode == "reflect" else n if mode == "circular" else 3 for n in shape]
+            pads = [(gen.integer(0, m), gen.integer(0, m)) if gen.chance(0.6) else (0, 0) for m in most]
+            x = gen.values(d, shape)
+            want = np.pad(x, pads, {"circular": "wrap"}.get(mode, mode))
+            by_dimension = gen.chance(0.5)
+            told = np.array(pads) if by_dimension else np.array(pads).T
+            got = run("PadV3", [Operand.of(d, x), Host(told.ravel()), Missing()], d, want.shape,
+                      {"mode": mode, "paddings_contiguous": by_dimension})
+            ref.check_equal(got, want)
+        each_case(self, "PadV3", 24, body)
+        x = Operand.of(F32, np.ones(2))
+        for words, mode, pads, n in (
+                ("mode is \"symmetric\", expected \"constant\", \"reflect\", \"edge\" or \"circular\"", "symmetric",
+                 (1, 1), 4),
+                ("padding is 2 and 0 in dimension 0, expected at most 1", "reflect", (2, 0), 4),
+                ("paddings has a negative number, expected 0 or more", "edge", (-1, 2), 3)):
+            self.refused(words, "PadV3", [x, Host(pads), Missing()], F32, (n,), {"mode": mode})
+
+    def test_gradients(self):
+        def body(gen):
+            d, mode = gen.pick(FLOATS), gen.pick(("reflect", "edge", "circular"))
+            shape = [gen.integer(1, 4) for _ in range(gen.integer(2, 5))]
+            most = [n - 1 if mode == "reflect" else n if mode == "circular" else 3 for n in shape]
+            pads = [(gen.integer(0, m), gen.integer(0, m)) for m in most]
+            pads[0] = (0, 0)
+            if len(shape) == 5:
+                pads[1] = (0, 0)
+            places = np.pad(np.arange(np.prod(shape)).reshape(shape), pads, {"circular": "wrap"}.get(mode, mode))
+            grad = gen.values(d, places.shape, limit=4)
+            want = np.zeros(int(np.prod(shape)), LD)
+            np.add.at(want, places.ravel(), grad.astype(LD).ravel())
+            by_dimension = gen.chance(0.5)
+            told = np.array(pads) if by_dimension else np.array(pads).T
+            got = run("PadV3Grad", [Operand.of(d, grad), Host(told.ravel())], d, shape,
+                      {"mode": mode, "paddings_contiguous": by_dimension})
+            ref.check(got, want.reshape(shape), d, slack=1e-5)
+        each_case(self, "PadV3Grad", 20, body)
+        grad = Operand.of(F32, np.ones((2, 3)))
+        self.refused("mode is \"constant\", expected \"reflect\"", "PadV3Grad", [grad, Host((0, 0, 1, 0))], F32, (2, 2),
+                     {"mode": "constant"})
+        self.refused("paddings has 1 and 0 for dimension 0, expected 0", "PadV3Grad", [grad, Host((1, 0, 1, 0))], F32,
+                     (1, 2), {"mode": "edge"})
+
+    def test_concat(self):
+        def body(gen):
+            d, axis = gen.pick((F32, U8, I64)), gen.integer(-2, 1)
+            shapes = [[3, 2] for _ in range(gen.integer(1, 4))]
+            for shape in shapes:
+                shape[axis] = gen.integer(0, 3)
+            parts = [gen.values(d, shape) for shape in shapes]
+            want = np.concatenate(parts, axis)
+            got = run("Concat", [Host(axis), *(Operand.of(d, part) for part in parts)], d, want.shape,
+                      {"N": len(parts)})
+            ref.check_equal(got, want)
+        each_case(self, "Concat", 8, body)
+        x = Operand.of(F32, np.ones(2))
+        self.refused("concat_dim has 2 elements, expected 1", "Concat", [Host((0, 0)), x], F32, (2,))
+
+    def test_volumes(self):
+        def body(gen):
+            d = gen.pick((F32, F16))
+            kernel, stride = ([gen.integer(1, 3) for _ in range(3)] for _ in range(2))
+            size = [gen.integer(k, 6) for k in kernel]
+            how = gen.pick(("VALID", "SAME", "CALCULATED"))
+            ends = [(0, 0)] * 3
+            if how == "SAME":
+                rest = [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in zip(size, stride, kernel)]
+                ends = [(r // 2, r - r // 2) for r in rest]
+            elif how == "CALCULATED":
+                ends = [(gen.integer(0, k - 1), gen.integer(0, k - 1)) for k in kernel]
+            count = int(np.prod(size))
+            x = np.stack([gen.rng.permutation(count) for _ in range(4)]).reshape(2, 2, *size).astype(np.float32)
+            x = Operand.of(d, x).get()
+            place = np.broadcast_to(np.arange(count).reshape(size), x.shape)
+            w, at = (np.lib.stride_tricks.sliding_window_view(
+                np.pad(v, [(0, 0), (0, 0), *ends], constant_values=-1), kernel, (2, 3, 4)
+            )[:, :, ::stride[0], ::stride[1], ::stride[2]].reshape(2, 2, -1, int(np.prod(kernel))) for v in (x, place))
+            best = w.argmax(-1)[..., None]
+            want, where = (np.take_along_axis(v, best, -1)[..., 0] for v in (w, at))
+            out = [(n + sum(e) - k) // s + 1 for n, e, k, s in zip(size, ends, kernel, stride)]
+            given = {"ksize": (1, 1, *kernel), "strides": (1, 1, *stride), "padding": how, "data_format": "NCDHW",
+                     "pads": tuple(np.ravel(ends).tolist()) if how == "CALCULATED" else (0,) * 6}
+            want = want.reshape(2, 2, *out)
+            got = run("MaxPool3D", [Operand.of(d, x)], d, want.shape, {**given, "ceil_mode": 0})
+            ref.check_equal(got, want)
+            grad = gen.values(d, want.shape, limit=4)
+            back = np.zeros((4, count), LD)
+            for row, p, g in zip(back, where.reshape(4, -1), grad.reshape(4, -1)):
+                np.add.at(row, p, g)
+            got = run("MaxPool3DGrad", [Operand.of(d, v) for v in (x, want, grad)], d, x.shape, given)
+            ref.check(got, back.reshape(x.shape), d, slack=1e-5)
+        each_case(self, "MaxPool3D", 20, body)
+        x = Operand.of(F32, np.ones((1, 1, 3, 3, 3)))
+        good = {"ksize": (1, 1, 2, 2, 2), "strides": (1, 1, 2, 2, 2), "padding": "VALID", "data_format": "NCDHW"}
+        got = run("MaxPool3D", [x], F32, (1, 1, 2, 2, 2), {**good, "padding": "CALCULATED", "ceil_mode": 1})
+        ref.check_equal(got, np.ones((1, 1, 2, 2, 2), np.float32))
+        grad = [x, Operand.of(F32, got), Operand.of(F32, got)]
+        back = run("MaxPool3DGrad", grad, F32, (1, 1, 3, 3, 3), {**good, "padding": "CALCULATED"})
+        ref.check_equal(back[0, 0], np.indices((3, 3, 3)).__mod__(2).__eq__(0).all(0).astype(np.float32))
+        for change, words in (({"data_format": "NDHWC"}, "data_format is NDHWC, expected NCDHW"),
+                              ({"padding": "FULL"}, "padding is \"FULL\", expected CALCULATED, VALID or SAME"),
+                              ({"ksize": (2, 1, 2, 2, 2)}, r"ksize\[0\] is 2, expected 1"),
+                              ({"padding": "CALCULATED", "pads": (0, 2, 0, 0, 0, 0)},
+                               r"pads\[1\] is 2, expected 0 to 1"),
+                              ({"strides": (2, 2, 2)}, "strides has 3 elements, expected 5")):
+            self.refused(words, "MaxPool3D", [x], F32, (1, 1, 1, 1, 1), {**good, **change})
 
 
 if __name__ == "__main__":
