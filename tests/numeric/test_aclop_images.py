@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of images, windows and indices that MindSpore calls by name (ops/mindspore.aclop), against MindSpore's
 definitions of its primitives."""
+import colorsys
 import unittest
 
 import numpy as np
@@ -660,6 +661,52 @@ class Borders(Case):
                                r"pads\[1\] is 2, expected 0 to 1"),
                               ({"strides": (2, 2, 2)}, "strides has 3 elements, expected 5")):
             self.refused(words, "MaxPool3D", [x], F32, (1, 1, 1, 1, 1), {**good, **change})
+
+
+class Colours(Case):
+    def test_hsv(self):
+        def changed(pixel, name, change):
+            h, s, v = colorsys.rgb_to_hsv(*pixel)
+            if name == "RGBToHSV":
+                return h, s, v
+            if name == "AdjustHue":
+                return colorsys.hsv_to_rgb((h + change) % 1, s, v)
+            return colorsys.hsv_to_rgb(h, min(max(s * change, 0), 1), v)
+
+        def body(gen):
+            d, name = gen.pick(FLOATS), gen.pick(("RGBToHSV", "AdjustHue", "AdjustSaturation"))
+            shape = (*(gen.integer(0, 4) for _ in range(gen.integer(0, 3))), 3)
+            x = Operand.of(d, gen.rng.random(shape).astype(d.values) * (gen.rng.random(shape[:-1] + (1,)) < 0.8))
+            change = gen.rng.uniform(-1, 2)
+            flat = x.get().astype(float).reshape(-1, 3)
+            want = np.array([changed(pixel, name, np.float32(change)) for pixel in flat], float).reshape(shape)
+            change = [] if name == "RGBToHSV" else [Operand.of(F32, np.array(change, np.float32))]
+            got = run(name, [x, *change], d, shape)
+            np.testing.assert_allclose(got, want, 1e-3 if d is F16 else 1e-6, 1e-3 if d is F16 else 1e-6)
+        each_case(self, "colours", 20, body)
+        grey = Operand.of(F64, [[0.5, 0.5, 0.5], [0, 0, 0], [1, 0, 1]])
+        np.testing.assert_allclose(run("RGBToHSV", [grey], F64, (3, 3)), [[0, 0, 0.5], [0, 0, 0], [5 / 6, 1, 1]], 1e-15)
+        x = Operand.of(F32, np.ones((2, 3)))
+        self.refused(r"images has shape \[2\], expected 3 elements in the last", "RGBToHSV",
+                     [Operand.of(F32, np.ones(2))], F32, (2,))
+        self.refused("delta has 6 elements, expected 1", "AdjustHue", [x, x], F32, (2, 3))
+
+    def test_diagonal(self):
+        def body(gen):
+            d, wrap = gen.pick((F32, F16, F64, U8, I32, I64)), gen.chance(0.5)
+            n = gen.integer(1, 4)
+            shape = gen.pick(((n, n, n), (gen.integer(1, 12), n), (n, gen.integer(1, 5))))
+            x = gen.values(d, shape)
+            want = x.copy()
+            np.fill_diagonal(want, 3, wrap)
+            got = run("FillDiagonal", [Operand.of(d, x)], d, shape, {"fill_value": 3.0, "wrap": wrap})
+            ref.check_equal(got, want)
+        each_case(self, "FillDiagonal", 16, body)
+        x = Operand.of(U8, np.ones((2, 2)))
+        self.refused("fill_value is 1000, expected a number that UINT8 has", "FillDiagonal", [x], U8, (2, 2),
+                     {"fill_value": 1000.0})
+        self.refused(r"x has shape \[1, 2, 1\], expected two dimensions, or more of which all are", "FillDiagonal",
+                     [Operand.of(F32, np.ones((1, 2, 1)))], F32, (1, 2, 1), {"fill_value": 1.0})
 
 
 if __name__ == "__main__":
