@@ -150,7 +150,7 @@ static status run_sorted(const executor *e, void *const *view, void *scratch) {
   }
   for (int64_t d = 0; d < p->dims; ++d)
     for (int64_t k = 0; k < groups; ++k) to[d * groups + k] = from.positions[d * p->n + order[k]];
-  loops->store[p->dtype][COMPUTE_F64](view[GRAPH_COALESCE_Y_VALUES], size, sums, groups);
+  if (groups) loops->store[p->dtype][COMPUTE_F64](view[GRAPH_COALESCE_Y_VALUES], size, sums, groups);
   memcpy(view[GRAPH_COALESCE_Y_SHAPE], view[GRAPH_COALESCE_X_SHAPE], (size_t)p->dims * sizeof(int64_t));
   tensor_set_shape(e->results[0], (const int64_t[]){p->dims, groups}, 2);
   tensor_set_shape(e->results[1], &groups, 1);
@@ -162,6 +162,7 @@ status prepare_graph_coalesce(executor *e, const graph_coalesce_args *a) {
   sorted_plan *p = PLAN(e, sorted_plan);
   TRY(op_expect_dtype(indices, "x_indices", DTYPE_BIT(ACL_INT64)));
   TRY(op_expect_rank(indices, "x_indices", 2, 2));
+  EXPECT(indices->dims[0] > 0, "x_indices has shape %s, expected a row for each dimension", SHAPE_OF(indices));
   TRY(op_expect_dtype(values, "x_values", DTYPES_FLOAT));
   TRY(op_expect_shape(values, "x_values", &indices->dims[1], 1));
   TRY(op_expect_dtype(a->x_shape, "x_shape", DTYPE_BIT(ACL_INT64)));

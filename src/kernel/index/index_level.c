@@ -45,7 +45,7 @@ typedef struct {
   ACCUMULATE(least_##name, T, S, member, x < (value) || x != x ? x : (value))                                          \
   ACCUMULATE(divide_##name, T, S, member, quotient)
 /* Quotients of integers are truncated, and those by 0 are 0. */
-#define TRUNCATED (v == 0 ? 0 : v == (__typeof__(v))-1 ? x * v : x / v)
+#define TRUNCATED (v == 0 ? 0 : v == (__typeof__(v))-1 ? (__typeof__(v))(0 - (uint64_t)x) : x / v)
 EACH(f32, float, float, f32, v, x / v)
 EACH(f64, double, double, f64, v, x / v)
 EACH(f16, float, uint16_t, f32, half_to_float(v), x / half_to_float(v))
