@@ -172,6 +172,7 @@ typedef struct {
   view all; /* the view to be cleared; rank -1: none */
   view diagonal[DIAGONALS];
   int64_t offset[DIAGONALS]; /* bytes from the tensor's first element */
+  uint64_t copied;           /* FillDiagonal by name: bytes of the tensor */
   _Alignas(16) char value[16];
 } diagonal_plan;
 
@@ -244,18 +245,42 @@ static bool overflows(double value, int dtype) {
   return dtype_is_float(dtype) && isfinite(value) && isinf(elementwise_stored(value, dtype));
 }
 
-status prepare_fill_diagonal(executor *e, const fill_diagonal_args *a) {
+/* The names are those of the arguments. */
+static status plan_fill_diagonal(executor *e, const fill_diagonal_args *a, const char *self_name,
+                                 const char *value_name) {
   const tensor *t = a->self;
   diagonal_plan *p = PLAN(e, diagonal_plan);
   bool cube = true;
-  TRY(op_expect_dtype(t, "selfRef", DTYPES_NUMBER));
+  TRY(op_expect_dtype(t, self_name, DTYPES_NUMBER));
   for (int d = 1; d < t->rank; ++d) cube &= t->dims[d] == t->dims[0];
   EXPECT(t->rank == 2 || (t->rank > 2 && cube),
-         "selfRef has shape %s, expected two dimensions, or more of which all are the same", SHAPE_OF(t));
-  EXPECT(!overflows(scalar_real(a->fill_value), t->dtype), "fillValue is %g, expected a number that %s has",
+         "%s has shape %s, expected two dimensions, or more of which all are the same", self_name, SHAPE_OF(t));
+  EXPECT(!overflows(scalar_real(a->fill_value), t->dtype), "%s is %g, expected a number that %s has", value_name,
          scalar_real(a->fill_value), dtype_name(t->dtype));
   plan_diagonal(e, p, t, i64_min(t->dims[0], t->dims[1]));
-  TRY(fill_value_of(t, "selfRef", a->fill_value, p->value));
+  TRY(fill_value_of(t, self_name, a->fill_value, p->value));
   if (a->wrap && t->rank == 2 && t->dims[0] > t->dims[1] && t->dims[1]) wrap_diagonal(p, t);
+  return ST_OK;
+}
+
+status prepare_fill_diagonal(executor *e, const fill_diagonal_args *a) {
+  return plan_fill_diagonal(e, a, "selfRef", "fillValue");
+}
+
+/* ---- FillDiagonal by name, of a copy of x ------------------------------------------------------------------------ */
+
+static status graph_fill_diagonal_run(const executor *e, void *const *view, void *scratch) {
+  void *const at[] = {view[GRAPH_FILL_DIAGONAL_Y]};
+  memcpy(at[0], view[GRAPH_FILL_DIAGONAL_X], PLAN(e, diagonal_plan)->copied);
+  return diagonal_run(e, at, scratch);
+}
+
+status prepare_graph_fill_diagonal(executor *e, const graph_fill_diagonal_args *a) {
+  const scalar value = {.dtype = ACL_DOUBLE, .real = a->fill_value};
+  TRY(op_expect_like(a->y, "y", a->x));
+  TRY(plan_fill_diagonal(e, &(fill_diagonal_args){.self = a->y, .fill_value = &value, .wrap = a->wrap}, "x",
+                         "fill_value"));
+  PLAN(e, diagonal_plan)->copied = (uint64_t)a->y->n * dtype_bytes(a->y->dtype);
+  if (a->y->n) e->run = graph_fill_diagonal_run;
   return ST_OK;
 }

@@ -37,18 +37,24 @@ typedef struct {
       }                                                                                                                \
     }                                                                                                                  \
   }
-#define BOTH(name, T, S, member, value)                                                                                \
+/* NaN of either is the larger and the smaller one. */
+#define EACH(name, T, S, member, value, quotient)                                                                      \
   ACCUMULATE(add_##name, T, S, member, x + a * (value))                                                                \
-  ACCUMULATE(multiply_##name, T, S, member, x *(value))
-BOTH(f32, float, float, f32, v)
-BOTH(f64, double, double, f64, v)
-BOTH(f16, float, uint16_t, f32, half_to_float(v))
-BOTH(bf16, float, uint16_t, f32, bf16_to_float(v))
-BOTH(i8, int8_t, int8_t, i64, v)
-BOTH(u8, uint8_t, uint8_t, i64, v)
-BOTH(i16, int16_t, int16_t, i64, v)
-BOTH(i32, int32_t, int32_t, i64, v)
-BOTH(i64, int64_t, int64_t, i64, v)
+  ACCUMULATE(multiply_##name, T, S, member, x *(value))                                                                \
+  ACCUMULATE(most_##name, T, S, member, x > (value) || x != x ? x : (value))                                           \
+  ACCUMULATE(least_##name, T, S, member, x < (value) || x != x ? x : (value))                                          \
+  ACCUMULATE(divide_##name, T, S, member, quotient)
+/* Quotients of integers are truncated, and those by 0 are 0. */
+#define TRUNCATED (v == 0 ? 0 : v == (__typeof__(v))-1 ? (__typeof__(v))(0 - (uint64_t)x) : x / v)
+EACH(f32, float, float, f32, v, x / v)
+EACH(f64, double, double, f64, v, x / v)
+EACH(f16, float, uint16_t, f32, half_to_float(v), x / half_to_float(v))
+EACH(bf16, float, uint16_t, f32, bf16_to_float(v), x / bf16_to_float(v))
+EACH(i8, int8_t, int8_t, i64, v, TRUNCATED)
+EACH(u8, uint8_t, uint8_t, i64, v, v == 0 ? 0 : x / v)
+EACH(i16, int16_t, int16_t, i64, v, TRUNCATED)
+EACH(i32, int32_t, int32_t, i64, v, TRUNCATED)
+EACH(i64, int64_t, int64_t, i64, v, TRUNCATED)
 ACCUMULATE(add_bool, uint8_t, uint8_t, i64, (x != 0) | ((v != 0) & (a != 0)))
 ACCUMULATE(multiply_bool, uint8_t, uint8_t, i64, (x != 0) & (v != 0))
 
@@ -167,6 +173,13 @@ enum { CHECKED = 128 }; /* indices per block, which are read twice while they ar
     [ACL_BF16] = sum_bf16_##index, [ACL_INT32] = sum_i32_##index, [ACL_INT64] = sum_i64_##index                        \
   }
 
+#define OF_REALS(name)                                                                                                 \
+  {                                                                                                                    \
+    [ACL_FLOAT] = name##_f32, [ACL_DOUBLE] = name##_f64, [ACL_FLOAT16] = name##_f16, [ACL_BF16] = name##_bf16,         \
+    [ACL_INT8] = name##_i8, [ACL_UINT8] = name##_u8, [ACL_INT16] = name##_i16, [ACL_INT32] = name##_i32,               \
+    [ACL_INT64] = name##_i64                                                                                           \
+  }
+
 const index_loops LEVELED(index_loops) = {
     .index = {index_i32, index_i64},
     .gather_elements = {SIZES(gather, i32), SIZES(gather, i64)},
@@ -196,4 +209,7 @@ const index_loops LEVELED(index_loops) = {
                  [ACL_BOOL] = multiply_bool,
                  [ACL_COMPLEX64] = multiply_c64,
                  [ACL_COMPLEX128] = multiply_c128},
+    .most = OF_REALS(most),
+    .least = OF_REALS(least),
+    .divide = OF_REALS(divide),
 };

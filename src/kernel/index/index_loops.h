@@ -16,8 +16,8 @@ typedef int64_t index_loop(int64_t *offset, const char *index, int64_t step, int
                            bool wraps);
 
 /* For i = 0 to n - 1, in this order: adds alpha times the m elements at from + of[i] to those at to +
- * at[i] (`add`), or multiplies the latter by the former (`multiply`, ignores alpha). alpha is given in
- * the member for the compute type. */
+ * at[i] (`add`), or, ignoring alpha, replaces the latter by their product, the larger or smaller one of both, or its
+ * quotient by the former. alpha is given in the member for the compute type. */
 typedef void accumulate_loop(char *to, const int64_t *at, const char *from, const int64_t *of, int64_t n, int64_t m,
                              compute_value alpha);
 
@@ -38,9 +38,9 @@ enum { INDEX_I32, INDEX_I64, INDEX_TYPES };
 
 typedef struct {
   index_loop *index[INDEX_TYPES];
-  /* Indexed by the dtype of the operand that is added or multiplied; 16-bit floats accumulate into
+  /* Indexed by the dtype of the operand that is added, ...; 16-bit floats accumulate into
    * float. NULL: unsupported type. */
-  accumulate_loop *add[DTYPE_END], *multiply[DTYPE_END];
+  accumulate_loop *add[DTYPE_END], *multiply[DTYPE_END], *most[DTYPE_END], *least[DTYPE_END], *divide[DTYPE_END];
   /* Gather and scatter: by the logarithm of the element's size. */
   element_loop *gather_elements[INDEX_TYPES][ELEMENT_SIZES], *scatter_elements[INDEX_TYPES][ELEMENT_SIZES];
   element_loop *add_elements[INDEX_TYPES][DTYPE_END];

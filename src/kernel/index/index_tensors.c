@@ -20,6 +20,7 @@ typedef enum { EMPTY_BY_TYPE, EMPTY_IS_INDEX, EMPTY_IS_WHOLE } empty_reading;
 typedef struct {
   const tensor *self;
   const aclTensorList *list;
+  const char *values_name; /* of IndexPut, for messages */
   int n_sources, n_masks;
   empty_reading reading;
   int source_of[MAX_RANK]; /* for each dimension of self: index in the list, or -1 for a slice */
@@ -339,31 +340,35 @@ typedef struct {
   places_kind kind;
   int dtype;
   bool in_float;
-  uint64_t sums; /* in scratch: the float copy of self, where in_float is set */
+  int8_t self_at, out_at, values_at; /* operands; self and out are the same, or both are contiguous */
+  uint64_t sums;                     /* in scratch: the float copy of self, where in_float is set */
 } put_plan;
 
 static status run_index_put(const executor *e, void *const *at, void *scratch) {
   const put_plan *s = PLAN(e, put_plan);
   const index_places *x = e->heap;
   const view sums = view_contiguous(ACL_FLOAT, s->self.rank, s->self.dims);
-  void *target = s->in_float ? (char *)scratch + s->sums : at[0];
+  void *target = s->in_float ? (char *)scratch + s->sums : at[s->out_at];
   index_source source[MAX_RANK];
   places p = x->p;
   memcpy(source, x->source, (size_t)p.n_sources * sizeof *source);
   p.source = source;
   TRY(masks_run(&x->masks, &p, at, scratch, false));
-  if (s->in_float) elementwise_copy(target, &sums, at[0], &s->self, e->cost_ns);
+  if (s->in_float)
+    elementwise_copy(target, &sums, at[s->self_at], &s->self, e->cost_ns);
+  else if (s->self_at != s->out_at)
+    memcpy(target, at[s->self_at], (size_t)view_elements(&s->self) * dtype_bytes(s->dtype));
   const places_job job = {.p = &p,
                           .kind = s->kind,
                           .dtype = s->dtype,
                           .alpha = places_alpha(s->dtype, NULL),
                           .target = target,
-                          .side = at[e->n_operands - 1],
+                          .side = at[s->values_at],
                           .view = at,
                           .scratch = scratch,
                           .cost_ns = e->cost_ns};
   TRY(places_run(&job));
-  if (s->in_float) elementwise_copy(at[0], &s->self, target, &sums, e->cost_ns);
+  if (s->in_float) elementwise_copy(at[s->out_at], &s->self, target, &sums, e->cost_ns);
   return ST_OK;
 }
 
@@ -381,18 +386,20 @@ static status index_list_fits_values(index_meaning *m, const tensor *values) {
     const int64_t n = dims[rank - values->rank + d];
     fits = values->dims[d] == n || values->dims[d] == 1;
   }
-  EXPECT(fits, "values has shape %s, expected one that broadcasts to %s", SHAPE_OF(values),
+  EXPECT(fits, "%s has shape %s, expected one that broadcasts to %s", m->values_name, SHAPE_OF(values),
          DIMS_TEXT(dims, rank > MAX_RANK ? MAX_RANK : rank));
   return ST_OK;
 }
 
-status prepare_index_put(executor *e, const index_put_args *a) {
+/* indices: number of the operand that is the first index. */
+static status plan_index_put(executor *e, const index_put_args *a, const char *self_name, const char *values_name,
+                             int indices) {
   const tensor *self = a->self, *values = a->values;
   const bool accumulate = a->accumulate;
   put_plan *s = PLAN(e, put_plan);
-  index_meaning m = {.self = self, .list = a->indices};
-  TRY(move_expect_same_dtype(self, "selfRef", values, "values"));
-  EXPECT(!accumulate || indexing->add[self->dtype], "selfRef has dtype %s, for which accumulate is not supported",
+  index_meaning m = {.self = self, .list = a->indices, .values_name = values_name};
+  TRY(move_expect_same_dtype(self, self_name, values, values_name));
+  EXPECT(!accumulate || indexing->add[self->dtype], "%s has dtype %s, for which accumulate is not supported", self_name,
          dtype_name(self->dtype));
   TRY(find_index_meaning(&m, values, index_list_fits_values));
   HEAP_PLAN(index_places, x, e, index_places_bytes(m.n_masks));
@@ -407,7 +414,7 @@ status prepare_index_put(executor *e, const index_put_args *a) {
               (int64_t)dtype_bytes(self->dtype), x->source, m.n_sources);
   x->masks.any_number = m.any_number;
   x->masks.expected = m.place_rank ? m.place_dims[m.place_rank - 1] : 1;
-  add_sources(e, x, &m, &target, 1, m.any_number ? -1 : x->masks.expected);
+  add_sources(e, x, &m, &target, indices, m.any_number ? -1 : x->masks.expected);
   add_place_dims(x, &m, &target, &side);
   int64_t dims[2 * MAX_RANK];
   uint64_t n = 1;
@@ -415,5 +422,31 @@ status prepare_index_put(executor *e, const index_put_args *a) {
   executor_cost(e, n * dtype_bytes(self->dtype) * 3 + (s->in_float ? (uint64_t)self->n * 12 : 0), n * 8);
   e->run =
       self->n && values->n && m.n_sources ? run_index_put : move_run_nothing; /* a list of ":" alone changes nothing */
+  return ST_OK;
+}
+
+status prepare_index_put(executor *e, const index_put_args *a) {
+  put_plan *s = PLAN(e, put_plan);
+  TRY(plan_index_put(e, a, "selfRef", "values", 1));
+  s->self_at = s->out_at = 0;
+  s->values_at = (int8_t)(e->n_operands - 1);
+  return ST_OK;
+}
+
+/* IndexPut by name: y is x1, but for the elements that become x2. */
+status prepare_graph_index_put(executor *e, const graph_index_put_args *a) {
+  const index_put_args in_place = {
+      .self = a->x1, .indices = a->indices, .values = a->x2, .accumulate = a->accumulate != 0};
+  put_plan *s = PLAN(e, put_plan);
+  TRY(op_expect_like(a->y, "y", a->x1));
+  TRY(plan_index_put(e, &in_place, "x1", "x2", 2));
+  if (e->run == move_run_nothing && a->y->n) {
+    const view to = view_of(a->y), from = view_of(a->x1);
+    move_prepare_copy(e, (int)e->n_operands - 1, &to, GRAPH_INDEX_PUT_X1, &from);
+    return ST_OK;
+  }
+  s->self_at = GRAPH_INDEX_PUT_X1;
+  s->values_at = GRAPH_INDEX_PUT_X2;
+  s->out_at = (int8_t)(e->n_operands - 1);
   return ST_OK;
 }

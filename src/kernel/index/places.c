@@ -188,14 +188,24 @@ typedef struct {
   int64_t first, first_end; /* elements of each run */
 } share;
 
+accumulate_loop *places_loop(places_kind kind, int dtype) {
+  switch (kind) {
+  case PLACES_ADD: return indexing->add[dtype];
+  case PLACES_MULTIPLY: return indexing->multiply[dtype];
+  case PLACES_MAX: return indexing->most[dtype];
+  case PLACES_MIN: return indexing->least[dtype];
+  case PLACES_DIVIDE: return indexing->divide[dtype];
+  default: return NULL;
+  }
+}
+
 static void move_run_of_block(const places_job *job, const place_block *b, int64_t n, char *t, char *s,
                               int64_t elements) {
   const int64_t bytes = job->p->target_bytes;
   switch (job->kind) {
   case PLACES_GATHER: moves->scattered_rows(s, b->side, t, b->target, n, elements * bytes); return;
   case PLACES_SCATTER: moves->scattered_rows(t, b->target, s, b->side, n, elements * bytes); return;
-  case PLACES_ADD: indexing->add[job->dtype](t, b->target, s, b->side, n, elements, job->alpha); return;
-  case PLACES_MULTIPLY: indexing->multiply[job->dtype](t, b->target, s, b->side, n, elements, job->alpha); return;
+  default: places_loop(job->kind, job->dtype)(t, b->target, s, b->side, n, elements, job->alpha);
   }
 }
 

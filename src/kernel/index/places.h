@@ -55,12 +55,24 @@ void places_add_slice(places *p, int64_t dim, int64_t target_stride, int64_t sid
 /* Merges dimensions and completes the plan, so that it can be run. `to_side`: the run writes to the side (gather). */
 void places_finish(places *p, bool to_side);
 
-typedef enum { PLACES_GATHER, PLACES_SCATTER, PLACES_ADD, PLACES_MULTIPLY } places_kind;
+/* Kinds from PLACES_ADD on compute. */
+typedef enum {
+  PLACES_GATHER,
+  PLACES_SCATTER,
+  PLACES_ADD,
+  PLACES_MULTIPLY,
+  PLACES_MAX,
+  PLACES_MIN,
+  PLACES_DIVIDE
+} places_kind;
+
+/* The loop of a kind that computes; NULL: there is none for the dtype. */
+accumulate_loop *places_loop(places_kind kind, int dtype);
 
 typedef struct {
   const places *p;
   places_kind kind;
-  int dtype;           /* of the side; used by PLACES_ADD and PLACES_MULTIPLY */
+  int dtype;           /* of the side; used by kinds that compute */
   compute_value alpha; /* factor of each summand of PLACES_ADD, see places_alpha */
   char *target, *side;
   void *const *view; /* addresses of all operands, from which index tensors are read */

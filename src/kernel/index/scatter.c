@@ -313,14 +313,16 @@ status prepare_put(executor *e, const put_args *a) {
 
 /* ---- by name (ops/graph.aclop), with contiguous operands --------------------------------------------------------- */
 
-static const places_kind graph_scatter_kinds[] = {[GRAPH_SCATTER_SLICES_UPDATE] = PLACES_SCATTER,
-                                                  [GRAPH_SCATTER_SLICES_ADD] = PLACES_ADD,
-                                                  [GRAPH_SCATTER_SLICES_SUB] = PLACES_ADD,
-                                                  [GRAPH_SCATTER_SLICES_MUL] = PLACES_MULTIPLY};
+static const scalar graph_scatter_minus = {.dtype = ACL_INT64, .integer = -1};
+
+static const places_kind graph_scatter_kinds[] = {
+    [GRAPH_SCATTER_SLICES_UPDATE] = PLACES_SCATTER, [GRAPH_SCATTER_SLICES_ADD] = PLACES_ADD,
+    [GRAPH_SCATTER_SLICES_SUB] = PLACES_ADD,        [GRAPH_SCATTER_SLICES_MUL] = PLACES_MULTIPLY,
+    [GRAPH_SCATTER_SLICES_MAX] = PLACES_MAX,        [GRAPH_SCATTER_SLICES_MIN] = PLACES_MIN,
+    [GRAPH_SCATTER_SLICES_DIV] = PLACES_DIVIDE};
 
 /* ScatterUpdate, ScatterAdd, ...: var[indices[i][j]] and updates[i][j], slices. */
 status prepare_graph_scatter_slices(executor *e, const graph_scatter_slices_args *a) {
-  static const scalar minus = {.dtype = ACL_INT64, .integer = -1};
   const scatter_target t = {a->var, a->var_out, "var", GRAPH_SCATTER_SLICES_VAR, GRAPH_SCATTER_SLICES_VAR_OUT};
   const tensor *var = a->var;
   const int variant = e->op->variant, at = a->indices->rank;
@@ -340,14 +342,29 @@ status prepare_graph_scatter_slices(executor *e, const graph_scatter_slices_args
     updates.strides[d] = d + 1 < var->rank ? updates.strides[d + 1] * var->dims[d + 1] : 1;
   }
   return plan_index_slices(e, &t, 0, &indices, &updates, graph_scatter_kinds[variant],
-                           variant == GRAPH_SCATTER_SLICES_SUB ? &minus : NULL);
+                           variant == GRAPH_SCATTER_SLICES_SUB ? &graph_scatter_minus : NULL);
 }
 
-/* ScatterNdUpdate, ScatterNdAdd. */
+/* ScatterNdUpdate, ScatterNdAdd, ..., and TensorScatterSub, ... */
 status prepare_graph_scatter_slots(executor *e, const graph_scatter_slots_args *a) {
-  const scatter_target t = {a->var, a->var_out, "var", GRAPH_SCATTER_SLOTS_VAR, GRAPH_SCATTER_SLOTS_VAR_OUT};
-  const bool adds = e->op->variant == GRAPH_SCATTER_SLOTS_ADD;
-  return plan_scatter_nd(e, &t, a->indices, a->updates, 1, adds ? PLACES_ADD : PLACES_SCATTER);
+  static const places_kind kinds[] = {[GRAPH_SCATTER_SLOTS_UPDATE] = PLACES_SCATTER,
+                                      [GRAPH_SCATTER_SLOTS_ADD] = PLACES_ADD,
+                                      [GRAPH_SCATTER_SLOTS_SUB] = PLACES_ADD,
+                                      [GRAPH_SCATTER_SLOTS_MAX] = PLACES_MAX,
+                                      [GRAPH_SCATTER_SLOTS_MIN] = PLACES_MIN};
+  const scatter_target t = {a->var, a->var_out, a->name.var, GRAPH_SCATTER_SLOTS_VAR, GRAPH_SCATTER_SLOTS_VAR_OUT};
+  const int variant = e->op->variant;
+  TRY(plan_scatter_nd(e, &t, a->indices, a->updates, 1, kinds[variant]));
+  if (variant == GRAPH_SCATTER_SLOTS_SUB)
+    PLAN(e, scatter_plan)->alpha = places_alpha(a->var->dtype, &graph_scatter_minus);
+  return ST_OK;
+}
+
+/* InplaceIndexAdd: slices along an axis. */
+status prepare_graph_index_add(executor *e, const graph_index_add_args *a) {
+  const scatter_target t = {a->var, a->var_out, "var", GRAPH_INDEX_ADD_VAR, GRAPH_INDEX_ADD_VAR_OUT};
+  TRY(op_expect_dtype(a->var, "var", DTYPES_REAL));
+  return plan_index_slices(e, &t, a->axis, a->indices, a->updates, PLACES_ADD, NULL);
 }
 
 static status scatter_zeros_run(const executor *e, void *const *view, void *scratch) {

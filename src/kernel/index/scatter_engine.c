@@ -9,7 +9,7 @@
 
 static bool is_16bit_float(int dtype) { return dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
 
-static bool places_kind_computes(places_kind kind) { return kind == PLACES_ADD || kind == PLACES_MULTIPLY; }
+static bool places_kind_computes(places_kind kind) { return kind >= PLACES_ADD; }
 
 /* Copies self to the memory in which the positions are updated, unless it is there already. */
 static void scatter_load_self(const executor *e, const scatter_plan *s, void *const *at, void *target) {
@@ -54,8 +54,8 @@ status scatter_begin(executor *e, const scatter_target *t, places_kind kind, int
   const bool in_place = t->self_operand == t->out_operand;
   TRY(move_expect_same_dtype(t->self, t->self_name, t->out, "out"));
   const int dtype = t->self->dtype;
-  EXPECT(!places_kind_computes(kind) || indexing->add[dtype], "%s has dtype %s, for which arithmetic is not supported",
-         t->self_name, dtype_name(dtype));
+  EXPECT(!places_kind_computes(kind) || places_loop(kind, dtype),
+         "%s has dtype %s, for which arithmetic is not supported", t->self_name, dtype_name(dtype));
   TRY(op_expect_same_shape(t->out, "out", t->self));
   if (!in_place || n_sources > 1) {
     const size_t sources = (size_t)n_sources * sizeof(index_source);

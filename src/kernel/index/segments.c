@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UnsortedSegmentSum, Prod, Max and Min, called by name: y[segment_ids[i]] is the sum (product, ...) of the slices
- * x[i], in their order. A thread folds a range of positions within the slices for all of them, in float for 16-bit
- * types, so the number of threads changes nothing. The maximum of no slice is the type's least finite number. */
+/* UnsortedSegmentSum, Prod, Max and Min, and SegmentSum, called by name: y[segment_ids[i]] is the sum (product, ...)
+ * of the slices x[i], in their order. A thread folds a range of positions within the slices for all of them, in
+ * float for 16-bit types, so the number of threads changes nothing. The maximum of no slice is the type's least
+ * finite number. */
 #include <string.h>
 
 #include "kernel/engine/rows.h"
@@ -111,11 +112,12 @@ status prepare_graph_segment(executor *e, const graph_segment_args *a) {
   TRY(op_expect_dtype(x, "x", DTYPES_FLOAT | DTYPES_INTEGER));
   TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
   TRY(op_expect_dtype(ids, "segment_ids", DTYPES_INDEX));
-  EXPECT(number->size == 1 && number->value[0] >= 0, "num_segments has %ju elements, expected one that is 0 or more",
-         (uintmax_t)number->size);
+  EXPECT(!number || (number->size == 1 && number->value[0] >= 0),
+         "num_segments has %ju elements, expected one that is 0 or more", (uintmax_t)(number ? number->size : 0));
+  TRY(op_expect_rank(y, "y", 1, MAX_RANK));
   EXPECT(ids->rank <= x->rank && !memcmp(ids->dims, x->dims, (size_t)ids->rank * sizeof *dims),
          "segment_ids has shape %s, expected the first dimensions of x, %s", SHAPE_OF(ids), SHAPE_OF(x));
-  dims[0] = number->value[0];
+  dims[0] = number ? number->value[0] : y->dims[0];
   int64_t slice = 1;
   for (int d = ids->rank; d < x->rank; ++d) slice *= dims[rank++] = x->dims[d];
   TRY(op_expect_shape(y, "y", dims, rank));

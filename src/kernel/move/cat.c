@@ -188,6 +188,12 @@ status prepare_cat(executor *e, const cat_args *a) {
   return ST_OK;
 }
 
+/* Concat by name. */
+status prepare_graph_concat(executor *e, const graph_concat_args *a) {
+  TRY(op_expect_size(a->concat_dim->size, "concat_dim", 1));
+  return prepare_cat(e, &(cat_args){.tensors = a->x, .dim = a->concat_dim->value[0], .out = a->y});
+}
+
 /* ---- Stack ------------------------------------------------------------------------------------------------------- */
 
 status prepare_stack(executor *e, const stack_args *a) {

@@ -241,6 +241,44 @@ static status pad_with_zeros(executor *e, padding *p, const tensor *x, const ten
   return ST_OK;
 }
 
+/* Checks that a border of dimension d is not larger than its kind allows. */
+static status pad_expect_reach(const padding *p, int d) {
+  const padded_dim *dim = &p->dims[d];
+  const int64_t most = p->kind == PADDING_REFLECT ? dim->n - 1 : dim->n;
+  EXPECT(p->kind == PADDING_REPLICATE || (dim->before <= most && dim->after <= most),
+         "padding is %jd and %jd in dimension %d, expected at most %jd", (intmax_t)dim->before, (intmax_t)dim->after, d,
+         (intmax_t)most);
+  return ST_OK;
+}
+
+/* Pads with other elements of x, for operators that are called by name, from dims[]. out: y's number. */
+static status pad_with_elements(executor *e, padding *p, const tensor *x, const tensor *y, int out) {
+  int n_padded = 0; /* up to the last dimension, from the first that is padded */
+  for (int d = 0; d < x->rank; ++d) {
+    const padded_dim *dim = &p->dims[d];
+    if (!dim->before && !dim->after) continue;
+    EXPECT(dim->before >= 0 && dim->after >= 0, "paddings has a negative number, expected 0 or more");
+    EXPECT(dim->n > 0, "x has no element in dimension %d, expected 1 or more", d);
+    TRY(pad_expect_reach(p, d));
+    if (!n_padded) n_padded = x->rank - d;
+  }
+  p->from = view_of(x);
+  p->to = view_of(y);
+  TRY(plan_pad(e, p, n_padded));
+  PLAN(e, pad_plan)->out = (uint8_t)out;
+  return ST_OK;
+}
+
+status pad_kind_of(const char *mode, padding_kind *kind) {
+  static const char *const modes[] = {"constant", "reflect", "edge", "circular"};
+  static const padding_kind kinds[] = {PADDING_CONSTANT, PADDING_REFLECT, PADDING_REPLICATE, PADDING_CIRCULAR};
+  int i = 0;
+  while (mode && i < 4 && strcmp(mode, modes[i]) != 0) ++i; /* Pad has no mode */
+  EXPECT(i < 4, "mode is \"%.32s\", expected \"constant\", \"reflect\", \"edge\" or \"circular\"", mode);
+  *kind = kinds[i];
+  return ST_OK;
+}
+
 /* PadV3 by name: x, paddings, constant_values, y, mode, paddings_contiguous; Pad: x, paddings, y. paddings has a pair
  * (before, after) for each dimension if paddings_contiguous, otherwise all `before` and then all `after`. */
 status prepare_graph_pad(executor *e, const graph_pad_args *a) {
@@ -249,7 +287,7 @@ status prepare_graph_pad(executor *e, const graph_pad_args *a) {
   const bool by_dimension = a->paddings_contiguous || !a->mode; /* Pad has neither attribute */
   padding p = {.kind = PADDING_CONSTANT};
   int64_t dims[MAX_RANK];
-  EXPECT(!a->mode || strcmp(a->mode, "constant") == 0, "mode is \"%.32s\", expected \"constant\"", a->mode);
+  TRY(pad_kind_of(a->mode, &p.kind));
   TRY(move_expect_same_dtype(x, "x", y, "y"));
   TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)x->rank));
   for (int d = 0; d < x->rank; ++d) {
@@ -258,6 +296,7 @@ status prepare_graph_pad(executor *e, const graph_pad_args *a) {
     TRY(pad_set_dim(&p, x, d, before, after, "paddings", dims));
   }
   TRY(op_expect_shape(y, "y", dims, x->rank));
+  if (p.kind != PADDING_CONSTANT) return pad_with_elements(e, &p, x, y, a->view.y);
   if (value) TRY(op_expect_one(value, "constant_values", DTYPE_BIT(x->dtype)));
   TRY(pad_with_zeros(e, &p, x, y, a->view.y));
   if (value) PLAN(e, pad_plan)->value_from = GRAPH_PAD_CONSTANT_VALUES;
@@ -329,16 +368,6 @@ static const struct {
     [PAD_CIRCULAR_3D] = {PADDING_CIRCULAR, 3, false},   [PAD_CIRCULAR_3D_BACKWARD] = {PADDING_CIRCULAR, 3, true},
 };
 
-/* Checks that a border of dimension d is not larger than its kind allows. */
-static status pad_expect_reach(const padding *p, int d) {
-  const padded_dim *dim = &p->dims[d];
-  const int64_t most = p->kind == PADDING_REFLECT ? dim->n - 1 : dim->n;
-  EXPECT(p->kind == PADDING_REPLICATE || (dim->before <= most && dim->after <= most),
-         "padding is %jd and %jd in dimension %d, expected at most %jd", (intmax_t)dim->before, (intmax_t)dim->after, d,
-         (intmax_t)most);
-  return ST_OK;
-}
-
 status pad_expect(const tensor *self, padding_kind kind, int n_padded, const aclIntArray *pads, padded_dim *padded,
                   int64_t *dims) {
   padding p = {.kind = kind};
@@ -374,22 +403,12 @@ status prepare_graph_mirror_pad(executor *e, const graph_mirror_pad_args *a) {
   const bool reflects = strcmp(a->mode, "REFLECT") == 0;
   padding p = {.kind = reflects ? PADDING_REFLECT : PADDING_SYMMETRIC};
   int64_t dims[MAX_RANK];
-  int n_padded = 0; /* up to the last dimension, from the first that is padded */
   EXPECT(reflects || strcmp(a->mode, "SYMMETRIC") == 0, "mode is \"%.32s\", expected \"REFLECT\" or \"SYMMETRIC\"",
          a->mode);
   TRY(move_expect_same_dtype(x, "x", y, "y"));
   TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)x->rank));
-  for (int d = 0; d < x->rank; ++d) {
-    const int64_t before = pads->value[2 * d], after = pads->value[2 * d + 1];
-    EXPECT(before >= 0 && after >= 0, "paddings has a negative number, expected 0 or more");
-    TRY(pad_set_dim(&p, x, d, before, after, "paddings", dims));
-    if (before || after) TRY(pad_expect_reach(&p, d));
-    if (!n_padded && (before || after)) n_padded = x->rank - d;
-  }
+  for (int d = 0; d < x->rank; ++d)
+    TRY(pad_set_dim(&p, x, d, pads->value[2 * d], pads->value[2 * d + 1], "paddings", dims));
   TRY(op_expect_shape(y, "y", dims, x->rank));
-  p.from = view_of(x);
-  p.to = view_of(y);
-  TRY(plan_pad(e, &p, n_padded));
-  PLAN(e, pad_plan)->out = GRAPH_MIRROR_PAD_Y;
-  return ST_OK;
+  return pad_with_elements(e, &p, x, y, GRAPH_MIRROR_PAD_Y);
 }

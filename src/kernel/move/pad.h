@@ -38,6 +38,9 @@ static inline int64_t pad_source(padding_kind kind, const padded_dim *d, int64_t
 status pad_expect(const tensor *self, padding_kind kind, int n_padded, const aclIntArray *pads, padded_dim *padded,
                   int64_t *dims);
 
+/* The kind that PadV3's mode names; NULL: PADDING_CONSTANT. */
+status pad_kind_of(const char *mode, padding_kind *kind);
+
 /* Prepares the gradient of a padding operator. */
 status pad_prepare_backward(executor *e, const pad_args *a, padding_kind kind, int n_padded);
 

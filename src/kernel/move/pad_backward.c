@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of ReflectionPad, ReplicationPad and CircularPad: an element's gradient is the sum of the
+/* Gradients of ReflectionPad, ReplicationPad, CircularPad and, by name, PadV3: an element's gradient is the sum of the
  * gradients of all positions that it was copied to. They are added row by row (in each row the centre
  * first), in double, and rounded once. */
 #include <string.h>
@@ -18,7 +18,8 @@ typedef struct {
   int64_t to[SPACE], from[SPACE]; /* strides of gradInput and gradOutput */
   load_loop *load;
   store_loop *store;
-  uint8_t imaginary; /* byte offset of the imaginary part; 0: the type is real */
+  uint8_t imaginary;     /* byte offset of the imaginary part; 0: the type is real */
+  uint8_t input, output; /* operands: gradInput, gradOutput */
 } backward_plan;
 
 typedef struct {
@@ -114,7 +115,7 @@ static status run_pad_backward(const executor *e, void *const *view, void *scrat
   (void)scratch;
   const backward_plan *p = PLAN(e, backward_plan);
   const int64_t rows = p->outer.n * p->dims[0].n * p->dims[1].n;
-  backward_job job = {p, {view[PAD_GRAD_INPUT], view[PAD_GRAD_OUTPUT]}};
+  backward_job job = {p, {view[p->input], view[p->output]}};
   rows_parallel(pad_backward_rows, &job, rows, 1, e->cost_ns);
   if (!p->imaginary) return ST_OK;
   for (int k = 0; k < 2; ++k) job.at[k] = (char *)job.at[k] + p->imaginary;
@@ -137,6 +138,8 @@ status pad_prepare_backward(executor *e, const pad_args *a, padding_kind kind, i
   const view to = view_of(out), from = view_of(grad);
   walk_init(&p->outer, (const view *const[]){&to, &from}, 2, rank - n_padded);
   p->kind = kind;
+  p->input = PAD_GRAD_INPUT;
+  p->output = PAD_GRAD_OUTPUT;
   p->load = loops->load[dtype_part(self->dtype)][COMPUTE_F64];
   p->store = loops->store[dtype_part(self->dtype)][COMPUTE_F64];
   p->imaginary = dtype_part_bytes(self->dtype);
@@ -149,5 +152,37 @@ status pad_prepare_backward(executor *e, const pad_args *a, padding_kind kind, i
   }
   executor_cost(e, (uint64_t)(grad->n + out->n) * dtype_bytes(self->dtype), (uint64_t)grad->n * 16);
   e->run = out->n ? run_pad_backward : move_run_nothing;
+  return ST_OK;
+}
+
+/* PadV3Grad by name: of two to five dimensions, of which the first, or the first two of five, are not padded. paddings
+ * is as in PadV3. */
+status prepare_graph_pad_grad(executor *e, const graph_pad_grad_args *a) {
+  const tensor *x = a->x, *y = a->y;
+  const aclIntArray *pads = a->paddings;
+  const int rank = y->rank, n = rank < SPACE + 2 ? rank - 1 : SPACE;
+  union {
+    aclIntArray array;
+    char room[sizeof(aclIntArray) + 2 * SPACE * sizeof(int64_t)];
+  } padding = {.array.size = 2 * (uint64_t)n};
+  padding_kind kind;
+  TRY(pad_kind_of(a->mode, &kind));
+  EXPECT(kind != PADDING_CONSTANT, "mode is \"constant\", expected \"reflect\", \"edge\" or \"circular\"");
+  TRY(op_expect_rank(y, "y", 2, SPACE + 2));
+  TRY(op_expect_rank(x, "x", rank, rank));
+  TRY(op_expect_size(pads->size, "paddings", 2 * (uint64_t)rank));
+  for (int d = 0; d < rank; ++d) {
+    const int64_t before = pads->value[a->paddings_contiguous ? 2 * d : d],
+                  after = pads->value[a->paddings_contiguous ? 2 * d + 1 : rank + d];
+    EXPECT(d >= rank - n || (before == 0 && after == 0), "paddings has %jd and %jd for dimension %d, expected 0",
+           (intmax_t)before, (intmax_t)after, d);
+    if (d < rank - n) continue;
+    padding.array.value[2 * (rank - 1 - d)] = before;
+    padding.array.value[2 * (rank - 1 - d) + 1] = after;
+  }
+  const pad_args plain = {.self = y, .padding = &padding.array, .grad_output = x, .grad_input = y};
+  TRY(pad_prepare_backward(e, &plain, kind, n));
+  PLAN(e, backward_plan)->input = GRAPH_PAD_GRAD_Y;
+  PLAN(e, backward_plan)->output = GRAPH_PAD_GRAD_X;
   return ST_OK;
 }

@@ -120,9 +120,9 @@ status prepare_graph_window_average_grad(executor *e, const graph_window_average
 }
 
 typedef struct {
-  window_axis axis[AXES];
-  int64_t n_planes;
-  int dtype;
+  window_axis axis[WINDOW_AXES]; /* of planes, the first one is trivial */
+  int64_t n_planes, n_in, n_out; /* elements of a plane */
+  int dtype, x, grad, y;         /* operands */
 } max_grad_plan;
 
 typedef struct {
@@ -132,18 +132,20 @@ typedef struct {
   float *sums; /* of all planes */
 } max_grad_job;
 
-/* The place in its plane of the first maximum of window (r, c), where NaN is larger than any number. */
-static int64_t first_maximum(const max_grad_plan *p, const char *plane, int64_t r, int64_t c) {
-  const int64_t size = (int64_t)dtype_bytes(p->dtype), width = p->axis[1].in;
-  int64_t row, n_rows, column, n_columns, best = -1;
+/* The place in its plane of the first maximum of window o, where NaN is larger than any number. */
+static int64_t first_maximum(const max_grad_plan *p, const char *plane, int64_t o) {
+  const window_axis *const axis = p->axis;
+  const int64_t size = (int64_t)dtype_bytes(p->dtype);
+  const int64_t at[] = {o / axis[2].out / axis[1].out, o / axis[2].out % axis[1].out, o % axis[2].out};
+  int64_t first[WINDOW_AXES], n[WINDOW_AXES], best = -1;
   float most = 0;
-  window_inputs(&p->axis[0], r, &row, &n_rows);
-  window_inputs(&p->axis[1], c, &column, &n_columns);
-  for (int64_t i = row; i < row + n_rows; ++i)
-    for (int64_t k = column; k < column + n_columns; ++k) {
+  for (int i = 0; i < WINDOW_AXES; ++i) window_inputs(&axis[i], at[i], &first[i], &n[i]);
+  for (int64_t row = 0; row < n[0] * n[1]; ++row)
+    for (int64_t k = first[2]; k < first[2] + n[2]; ++k) {
+      const int64_t place = ((first[0] + row / n[1]) * axis[1].in + first[1] + row % n[1]) * axis[2].in + k;
       float x;
-      loops->load[p->dtype][COMPUTE_F32](&x, plane + (i * width + k) * size, size, 1);
-      if (best < 0 || x > most || (x != x && most == most)) best = i * width + k, most = x;
+      loops->load[p->dtype][COMPUTE_F32](&x, plane + place * size, size, 1);
+      if (best < 0 || x > most || (x != x && most == most)) best = place, most = x;
     }
   return best;
 }
@@ -151,13 +153,12 @@ static int64_t first_maximum(const max_grad_plan *p, const char *plane, int64_t 
 static void max_grad_range(const void *argument, int64_t begin, int64_t end) {
   const max_grad_job *j = argument;
   const max_grad_plan *p = j->plan;
-  const int64_t size = (int64_t)dtype_bytes(p->dtype);
-  const int64_t n_in = p->axis[0].in * p->axis[1].in, n_out = p->axis[0].out * p->axis[1].out;
+  const int64_t size = (int64_t)dtype_bytes(p->dtype), n_in = p->n_in, n_out = p->n_out;
   for (int64_t plane = begin; plane < end; ++plane) {
     float *sum = j->sums + plane * n_in;
     memset(sum, 0, (size_t)n_in * sizeof *sum);
     for (int64_t o = 0; o < n_out; ++o) {
-      const int64_t at = first_maximum(p, j->x + plane * n_in * size, o / p->axis[1].out, o % p->axis[1].out);
+      const int64_t at = first_maximum(p, j->x + plane * n_in * size, o);
       float grad;
       loops->load[p->dtype][COMPUTE_F32](&grad, j->grad + (plane * n_out + o) * size, size, 1);
       if (at >= 0) sum[at] += grad;
@@ -168,9 +169,32 @@ static void max_grad_range(const void *argument, int64_t begin, int64_t end) {
 
 static status max_grad_run(const executor *e, void *const *view, void *scratch) {
   const max_grad_plan *p = PLAN(e, max_grad_plan);
-  const max_grad_job job = {p, view[GRAPH_WINDOW_MAX_GRAD_X1], view[GRAPH_WINDOW_MAX_GRAD_GRAD],
-                            view[GRAPH_WINDOW_MAX_GRAD_Y], scratch};
+  const max_grad_job job = {p, view[p->x], view[p->grad], view[p->y], scratch};
   rows_parallel(max_grad_range, &job, p->n_planes, 1, e->cost_ns);
+  return ST_OK;
+}
+
+status max_prepare_searched(executor *e, const window_axis *axis, int n, const tensor *x, const tensor *grad,
+                            const tensor *y, const int *operands) {
+  max_grad_plan *p = PLAN(e, max_grad_plan);
+  *p = (max_grad_plan){.n_planes = y->n ? x->dims[0] * x->dims[1] : 0,
+                       .n_in = 1,
+                       .n_out = 1,
+                       .dtype = x->dtype,
+                       .x = operands[0],
+                       .grad = operands[1],
+                       .y = operands[2]};
+  uint64_t window = 1;
+  for (int i = 0; i < WINDOW_AXES; ++i) {
+    const int k = i - (WINDOW_AXES - n);
+    p->axis[i] = k < 0 ? (window_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1} : axis[k];
+    p->n_in *= p->axis[i].in;
+    p->n_out *= p->axis[i].out;
+    window *= (uint64_t)p->axis[i].kernel;
+  }
+  workspace_intermediate(e, (uint64_t)y->n * sizeof(float));
+  executor_cost(e, (uint64_t)(2 * x->n + grad->n) * dtype_bytes(x->dtype), (uint64_t)grad->n * window * 32);
+  e->run = max_grad_run;
   return ST_OK;
 }
 
@@ -178,7 +202,6 @@ static status max_grad_run(const executor *e, void *const *view, void *scratch) 
 status prepare_graph_window_max_grad(executor *e, const graph_window_max_grad_args *a) {
   const tensor *x = a->x1, *grad = a->grad, *y = a->y;
   window_axis axis[WINDOW_AXES];
-  max_grad_plan *p = PLAN(e, max_grad_plan);
   TRY(expect_planes(x, "x1"));
   EXPECT(x->dtype != ACL_DOUBLE, "x1 has dtype %s, expected FLOAT, FLOAT16 or BFLOAT16", dtype_name(x->dtype));
   TRY(op_expect_dtype(grad, "grad", DTYPE_BIT(x->dtype)));
@@ -187,10 +210,7 @@ status prepare_graph_window_max_grad(executor *e, const graph_window_max_grad_ar
   TRY(windows_expect_out(axis, AXES, x, a->x2, "x2"));
   TRY(windows_expect_out(axis, AXES, x, grad, "grad"));
   TRY(op_expect_same_shape(y, "y", x));
-  *p = (max_grad_plan){.axis = {axis[0], axis[1]}, .n_planes = y->n ? x->dims[0] * x->dims[1] : 0, .dtype = x->dtype};
-  workspace_intermediate(e, (uint64_t)y->n * sizeof(float));
-  executor_cost(e, (uint64_t)(2 * x->n + grad->n) * dtype_bytes(x->dtype),
-                (uint64_t)(grad->n * axis[0].kernel * axis[1].kernel) * 32);
-  e->run = max_grad_run;
-  return ST_OK;
+  return max_prepare_searched(
+      e, axis, AXES, x, grad, y,
+      (const int[]){GRAPH_WINDOW_MAX_GRAD_X1, GRAPH_WINDOW_MAX_GRAD_GRAD, GRAPH_WINDOW_MAX_GRAD_Y});
 }

@@ -37,6 +37,11 @@ status max_prepare_values(executor *e, const window_axis *axis, int n, const ten
 status max_prepare_positions(executor *e, const window_axis *axis, const tensor *self, const tensor *out);
 status max_prepare_gradient(executor *e, const tensor *grad, const tensor *grad_self);
 
+/* Plans a gradient that finds the positions of the maxima in the pool's input x, whose types are up to float.
+ * operands: of x, grad and y, all contiguous. */
+status max_prepare_searched(executor *e, const window_axis *axis, int n, const tensor *x, const tensor *grad,
+                            const tensor *y, const int *operands);
+
 /* The tensor of such positions, for the pool's output `out`. */
 tensor max_positions(const tensor *out);
 

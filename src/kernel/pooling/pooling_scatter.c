@@ -270,8 +270,7 @@ status prepare_adaptive_max_backward(executor *e, const adaptive_max_backward_ar
   TRY(op_expect_same_shape(indices, "indices", grad));
   TRY(op_expect_same_shape(out, "gradInput", self));
   const tensor *const t[3] = {grad, out, indices};
-  const int operands[] = {ADAPTIVE_MAX_BACKWARD_GRAD_OUTPUT, ADAPTIVE_MAX_BACKWARD_GRAD_INPUT,
-                          ADAPTIVE_MAX_BACKWARD_INDICES};
+  const int operands[] = {a->view.grad_output, ADAPTIVE_MAX_BACKWARD_GRAD_INPUT, ADAPTIVE_MAX_BACKWARD_INDICES};
   return max_scatter_prepare(e, SCATTER_ADD, n, t, operands, NULL);
 }
 

@@ -236,3 +236,72 @@ status prepare_cdist_backward(executor *e, const cdist_backward_args *a) {
   e->run = a->out->n ? run_cdist_backward : move_run_nothing;
   return ST_OK;
 }
+
+/* ---- PdistGrad by name: y_grad and y have an element for each pair of rows of x ---------------------------------- */
+
+typedef struct {
+  int64_t n_rows, n_columns, bytes;
+  load_loop *load;
+  store_loop *store;
+  double p;
+} pdist_grad_plan;
+
+typedef struct {
+  const pdist_grad_plan *plan;
+  const char *grad, *x, *distance;
+  char *out;
+} pdist_grad_job;
+
+static void pdist_grad_range(const void *arg, int64_t begin, int64_t end) {
+  const pdist_grad_job *j = arg;
+  const pdist_grad_plan *p = j->plan;
+  double sum[TILE], row[TILE], other[TILE], gradient, distance;
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t column = 0, n; column < p->n_columns; column += n) {
+      n = i64_min(TILE, p->n_columns - column);
+      p->load(row, j->x + (i * p->n_columns + column) * p->bytes, p->bytes, n);
+      for (int64_t c = 0; c < n; ++c) sum[c] = 0;
+      for (int64_t k = 0; k < p->n_rows; ++k) {
+        const int64_t low = i64_min(i, k), high = i64_max(i, k);
+        const int64_t pair = low * p->n_rows - low * (low + 1) / 2 + high - low - 1;
+        if (k == i) continue;
+        p->load(other, j->x + (k * p->n_columns + column) * p->bytes, p->bytes, n);
+        p->load(&gradient, j->grad + pair * p->bytes, 0, 1);
+        p->load(&distance, j->distance + pair * p->bytes, 0, 1);
+        for (int64_t c = 0; c < n; ++c) sum[c] += gradient * slope(p->p, row[c] - other[c], distance);
+      }
+      p->store(j->out + (i * p->n_columns + column) * p->bytes, p->bytes, sum, n);
+    }
+}
+
+static status run_pdist_grad(const executor *e, void *const *view, void *scratch) {
+  (void)scratch;
+  const pdist_grad_plan *p = PLAN(e, pdist_grad_plan);
+  const pdist_grad_job job = {p, view[GRAPH_PDIST_GRAD_Y_GRAD], view[GRAPH_PDIST_GRAD_X], view[GRAPH_PDIST_GRAD_Y],
+                              view[GRAPH_PDIST_GRAD_X_GRAD]};
+  rows_parallel(pdist_grad_range, &job, p->n_rows, 1, e->cost_ns);
+  return ST_OK;
+}
+
+status prepare_graph_pdist_grad(executor *e, const graph_pdist_grad_args *a) {
+  const tensor *x = a->x;
+  pdist_grad_plan *p = PLAN(e, pdist_grad_plan);
+  TRY(op_expect_dtype(x, "x", DTYPES_FLOAT));
+  TRY(op_expect_rank(x, "x", 2, 2));
+  TRY(op_expect_dtype(a->y_grad, "y_grad", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_dtype(a->y, "y", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_like(a->x_grad, "x_grad", x));
+  EXPECT(a->p >= 0, "p is %g, expected 0 or more", a->p);
+  const int64_t n = x->dims[0], pairs = n * (n - 1) / 2;
+  TRY(op_expect_shape(a->y_grad, "y_grad", &pairs, 1));
+  TRY(op_expect_shape(a->y, "y", &pairs, 1));
+  *p = (pdist_grad_plan){.n_rows = n,
+                         .n_columns = x->dims[1],
+                         .bytes = (int64_t)dtype_bytes(x->dtype),
+                         .load = loops->load[x->dtype][COMPUTE_F64],
+                         .store = loops->store[x->dtype][COMPUTE_F64],
+                         .p = a->p};
+  executor_cost(e, (uint64_t)(2 * x->n + 2 * pairs) * dtype_bytes(x->dtype), (uint64_t)(n * x->n) * 64);
+  e->run = x->n ? run_pdist_grad : move_run_nothing;
+  return ST_OK;
+}

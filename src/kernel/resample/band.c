@@ -43,6 +43,17 @@ static int64_t average_row(const band_spec *s, int64_t o, int64_t *first, double
   return end - begin;
 }
 
+static int64_t area_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  const double begin = (double)o * s->scale, end = begin + s->scale;
+  const int64_t last = band_clamp((int64_t)ceil(end) - 1, 0, s->in - 1);
+  *first = band_clamp((int64_t)begin, 0, last);
+  for (int64_t t = 0; t <= last - *first; ++t) w[t] = 0;
+  if (s->scale == 0) return w[0] = 1, 1;
+  for (int64_t i = (int64_t)begin; (double)i < end; ++i)
+    w[band_clamp(i, *first, last) - *first] += (fmin(end, (double)(i + 1)) - fmax(begin, (double)i)) / s->scale;
+  return last - *first + 1;
+}
+
 /* The coordinate of output o among the inputs. */
 static double band_source(const band_spec *s, int64_t o) {
   if (s->align_corners || s->from_edges) return s->scale * (double)o;
@@ -78,6 +89,28 @@ static int64_t cubic_row(const band_spec *s, int64_t o, int64_t *first, double *
   return band_clamp(at + 2, 0, s->in - 1) - *first + 1;
 }
 
+/* Places between two inputs are rounded to one of 1024. Without from_edges, a is -0.5, and the weights of inputs beyond
+ * the border are distributed among the others. */
+static int64_t cubic_table_row(const band_spec *s, int64_t o, int64_t *first, double *w) {
+  const float scale =
+      s->align_corners && s->out > 1 ? (float)(s->in - 1) / (float)(s->out - 1) : (float)s->in / (float)s->out;
+  const float x = s->from_edges ? (float)o * scale : ((float)o + 0.5F) * scale - 0.5F;
+  const int64_t at = (int64_t)floorf(x);
+  const double part = nearbyint((double)((x - floorf(x)) * 1024)) / 1024;
+  double total = 0;
+  *first = band_clamp(at - 1, 0, s->in - 1);
+  for (int t = 0; t < 4; ++t) w[t] = 0;
+  for (int64_t t = -1; t <= 2; ++t) {
+    const int64_t to = band_clamp(at + t, 0, s->in - 1);
+    const double weight = band_cubic(part - (double)t, s->from_edges ? -0.75 : -0.5);
+    if (!s->from_edges && to != at + t) continue;
+    w[to - *first] += weight;
+    total += weight;
+  }
+  for (int t = 0; t < 4 && !s->from_edges; ++t) w[t] /= total;
+  return band_clamp(at + 2, 0, s->in - 1) - *first + 1;
+}
+
 static double aa_support(const band_spec *s) {
   const double half = s->kind == BAND_CUBIC_AA ? 2 : 1;
   return s->scale >= 1 ? half * s->scale : half;
@@ -104,8 +137,10 @@ static int64_t band_row(const band_spec *s, int64_t o, int64_t *first, double *w
   case BAND_IDENTITY: return *first = o, w[0] = 1, 1;
   case BAND_NEAREST:
   case BAND_NEAREST_EXACT: return *first = band_nearest(s, o), w[0] = 1, 1;
+  case BAND_AREA: return area_row(s, o, first, w);
   case BAND_LINEAR: return linear_row(s, o, first, w);
   case BAND_CUBIC: return cubic_row(s, o, first, w);
+  case BAND_CUBIC_TABLE: return cubic_table_row(s, o, first, w);
   case BAND_LINEAR_AA:
   case BAND_CUBIC_AA: return aa_row(s, o, first, w);
   default: break;
@@ -122,8 +157,10 @@ static int64_t row_taps(const band_spec *s) {
   switch (s->kind) {
   case BAND_WINDOW: n = s->kernel; break;
   case BAND_ADAPTIVE: n = s->out ? (s->in + s->out - 1) / s->out + 1 : 1; break;
+  case BAND_AREA: n = (int64_t)ceil(s->scale) + 2; break;
   case BAND_LINEAR: n = 2; break;
-  case BAND_CUBIC: return 4; /* weights of the border are added up in place, whatever the size */
+  case BAND_CUBIC:
+  case BAND_CUBIC_TABLE: return 4; /* weights of the border are added up in place, whatever the size */
   case BAND_LINEAR_AA:
   case BAND_CUBIC_AA: n = (int64_t)ceil(2 * aa_support(s)) + 2; break;
   default: break;

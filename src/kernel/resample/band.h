@@ -19,9 +19,11 @@ typedef enum {
   BAND_IDENTITY,
   BAND_WINDOW,   /* averages over windows: kernel, stride, pad */
   BAND_ADAPTIVE, /* averages over `out` windows that cover the whole input */
+  BAND_AREA,     /* averages over `scale` inputs, or parts of them, and the last one where there are no more */
   BAND_LINEAR,
   BAND_CUBIC,
-  BAND_LINEAR_AA, /* antialiased: the filter is widened if there are fewer outputs than inputs */
+  BAND_CUBIC_TABLE, /* with weights from a table, and coordinates in float, as TensorFlow has it */
+  BAND_LINEAR_AA,   /* antialiased: the filter is widened if there are fewer outputs than inputs */
   BAND_CUBIC_AA,
 } band_kind;
 
@@ -34,7 +36,7 @@ typedef struct {
   int64_t divisor;             /* averages: the divisor; 0: the number of elements that count */
   double scale;                /* interpolation: inputs per output */
   bool align_corners;          /* the first and last elements coincide */
-  bool from_edges; /* linear interpolation: outputs begin where the inputs begin, as TensorFlow had it first */
+  bool from_edges; /* linear, cubic table: outputs begin where the inputs begin, as TensorFlow had it first */
 } band_spec;
 
 /* The input that BAND_NEAREST or BAND_NEAREST_EXACT takes for output o, computed in float as PyTorch does. With aligned

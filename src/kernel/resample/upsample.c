@@ -143,11 +143,13 @@ static const tensor *with_one_row(const tensor *t, tensor *room) {
   return room;
 }
 
-/* The operators ResizeBilinearV2 and ResizeNearestNeighborV2 and their gradients, called by name. The last two of four
- * dimensions are resized. */
+/* The operators ResizeBilinearV2, ResizeNearestNeighborV2, ResizeBicubic and their gradients, called by name. The last
+ * two of four dimensions are resized. */
 status prepare_graph_resize(executor *e, const graph_resize_args *a) {
   const int variant = e->op->variant;
-  const bool backward = variant == GRAPH_RESIZE_BILINEAR_GRAD || variant == GRAPH_RESIZE_NEAREST_GRAD;
+  const bool cubic = variant == GRAPH_RESIZE_BICUBIC || variant == GRAPH_RESIZE_BICUBIC_GRAD;
+  const bool backward = variant == GRAPH_RESIZE_BILINEAR_GRAD || variant == GRAPH_RESIZE_NEAREST_GRAD ||
+                        variant == GRAPH_RESIZE_BICUBIC_GRAD;
   const bool nearest = variant == GRAPH_RESIZE_NEAREST || variant == GRAPH_RESIZE_NEAREST_GRAD;
   tensor room[2];
   const tensor *from = with_one_row(backward ? a->grads : a->x, &room[0]), *to = with_one_row(a->y, &room[1]);
@@ -165,7 +167,8 @@ status prepare_graph_resize(executor *e, const graph_resize_args *a) {
     const int64_t n = in->dims[2 + i], size = out->dims[2 + i];
     EXPECT(n <= INT32_MAX && size <= INT32_MAX, "dimension %d is %jd, expected at most %d", 2 + i,
            (intmax_t)(n > size ? n : size), INT32_MAX);
-    u.axis[i] = (band_spec){.kind = !nearest                ? BAND_LINEAR
+    u.axis[i] = (band_spec){.kind = cubic                   ? BAND_CUBIC_TABLE
+                                    : !nearest              ? BAND_LINEAR
                                     : a->half_pixel_centers ? BAND_NEAREST_EXACT
                                                             : BAND_NEAREST,
                             .in = n,
@@ -175,6 +178,39 @@ status prepare_graph_resize(executor *e, const graph_resize_args *a) {
     u.axis[i].scale = resample_scale(n, size, a->align_corners, 0);
   }
   return nearest && !backward ? nearest_prepare(e, &u) : separable_prepare(e, from, to, u.axis, 2, backward);
+}
+
+/* Images [batch, height, width, channels] with the channels before the height. */
+static tensor channels_first(const tensor *t) {
+  tensor turned = *t;
+  for (int d = 1; d < 4; ++d) {
+    turned.dims[d] = t->dims[d == 1 ? 3 : d - 1];
+    turned.strides[d] = t->strides[d == 1 ? 3 : d - 1];
+  }
+  turned.contiguous = false;
+  return turned;
+}
+
+status prepare_graph_resize_area(executor *e, const graph_resize_area_args *a) {
+  const tensor *images = a->images, *y = a->y;
+  TRY(op_expect_dtype(images, "images", DTYPES_FLOAT | DTYPES_INTEGER));
+  TRY(op_expect_dtype(y, "y", DTYPE_BIT(ACL_FLOAT)));
+  TRY(op_expect_rank(images, "images", 4, 4));
+  EXPECT(images->dims[1] > 0 && images->dims[2] > 0, "images has shape %s, expected images of a pixel or more",
+         SHAPE_OF(images));
+  TRY(op_expect_size(a->size->size, "size", 2));
+  const int64_t dims[] = {images->dims[0], a->size->value[0], a->size->value[1], images->dims[3]};
+  TRY(op_expect_shape(y, "y", dims, 4));
+  band_spec axis[2];
+  for (int i = 0; i < 2; ++i) {
+    const int64_t n = images->dims[1 + i], size = dims[1 + i];
+    EXPECT(n <= INT32_MAX && size <= INT32_MAX, "dimension %d is %jd, expected at most %d", 1 + i,
+           (intmax_t)(n > size ? n : size), INT32_MAX);
+    const bool corners = a->align_corners && size > 1;
+    axis[i] = (band_spec){.kind = BAND_AREA, .in = n, .out = size, .scale = resample_scale(n, size, corners, 0)};
+  }
+  const tensor from = channels_first(images), to = channels_first(y);
+  return separable_prepare(e, &from, &to, axis, 2, false);
 }
 
 /* ResizeD and ResizeGradD, as MindSpore sends them: linear along the last of four dimensions, whose size comes from the

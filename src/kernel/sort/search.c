@@ -173,6 +173,27 @@ status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   return plan_search(e, p, sequence, self, a->sorter, a->out, a->out_int32);
 }
 
+/* LowerBound and UpperBound by name: rows of sorted_x and of values. */
+status prepare_graph_bound(executor *e, const graph_bound_args *a) {
+  const tensor *y = a->y;
+  TRY(op_expect_dtype(y, "y", DTYPES_INDEX));
+  TRY(op_expect_rank(a->sorted_x, "sorted_x", 2, 2));
+  TRY(op_expect_rank(a->values, "values", 2, 2));
+  TRY(op_expect_dtype(a->values, "values", DTYPE_BIT(a->sorted_x->dtype)));
+  search_sorted_args plain = {.sorted_sequence = a->sorted_x,
+                              .self = a->values,
+                              .out_int32 = y->dtype == ACL_INT32,
+                              .right = e->op->variant == GRAPH_BOUND_UPPER,
+                              .out = y};
+  plain.name.sorted_sequence = "sorted_x";
+  plain.view.sorted_sequence = GRAPH_BOUND_SORTED_X;
+  plain.view.self = GRAPH_BOUND_VALUES;
+  plain.view.out = GRAPH_BOUND_Y;
+  TRY(prepare_search_sorted(e, &plain));
+  PLAN(e, search_plan)->operands[3] = 0; /* there is no sorter */
+  return ST_OK;
+}
+
 /* (sortedSequence, self, outInt32, right, sorter, out): self is a scalar; the sequence has one dimension. */
 status prepare_search_sorteds(executor *e, const search_sorteds_args *a) {
   search_plan *p = PLAN(e, search_plan);

@@ -21,7 +21,7 @@ def numbers(result):
 def compute(device, path):
     import mindspore as ms
     from mindspore import Tensor, nn, ops
-    from mindspore.ops.operations import math_ops
+    from mindspore.ops.operations import array_ops, image_ops, math_ops
     from mindspore.scipy import linalg
     ms.set_device(device)
     rng = np.random.RandomState(0)
@@ -34,6 +34,9 @@ def compute(device, path):
 
     def i(*shape):
         return Tensor(rng.randint(0, 50, shape).astype(np.int32))
+
+    def boxes():
+        return Tensor(rng.rand(3, 4).astype(np.float32))
 
     def grad(function, *operands):
         return ms.grad(function)(*operands)
@@ -133,6 +136,49 @@ def compute(device, path):
         lambda: (ops.multinomial(ops.abs(x(4)), 8).shape, ops.random_categorical(x(2, 4), 6).shape),
         lambda: (ops.sort(ops.randperm(10))[0], ops.sort(ops.shuffle(Tensor(np.arange(10, dtype=np.float32))))[0]),
         lambda: (ops.RandomChoiceWithMask(3)(Tensor(np.ones((4, 4)) > 0))[1]),
+        *(lambda m=m: (ops.crop_and_resize(x(2, 5, 6, 3), boxes(), i(3) // 25, (3, 4), m))
+          for m in ("bilinear", "nearest", "bilinear_v2")),
+        *(lambda m=m: (grad(lambda v: ops.crop_and_resize(v, boxes(), i(3) // 25, (3, 4), m), x(2, 5, 6, 3)))
+          for m in ("bilinear", "nearest")),
+        lambda: (grad(lambda b: ops.crop_and_resize(x(2, 5, 6, 3), b, i(3) // 25, (3, 4)), boxes())),
+        lambda: (ops.interpolate(x(1, 2, 5, 6), size=(7, 4), mode="bicubic", align_corners=True),
+                 ops.interpolate(x(1, 2, 5, 6), size=(3, 9), mode="bicubic"),
+                 grad(lambda v: ops.interpolate(v, size=(7, 4), mode="bicubic"), x(1, 2, 5, 6))),
+        lambda: (image_ops.ResizeArea()(x(1, 5, 6, 2), Tensor([3, 4], ms.int32))),
+        lambda: (grad(lambda v: ops.affine_grid(v, (2, 3, 4, 5), False), x(2, 2, 3)),
+                 grad(lambda v: ops.affine_grid(v, (2, 3, 3, 4, 5), True), x(2, 3, 4))),
+        lambda: (ops.fractional_max_pool3d(x(1, 2, 6, 7, 8), 2, (3, 3, 4), return_indices=True,
+                                           _random_samples=ops.abs(x(1, 2, 3)) / 4)),
+        lambda: (grad(lambda v: ops.fractional_max_pool3d(v, 2, (3, 3, 4), _random_samples=ops.ones((1, 2, 3)) / 3),
+                      x(1, 2, 6, 7, 8))),
+        *(lambda k=k: (nn.MaxPool3d(**k)(x(1, 2, 5, 5, 5)), grad(nn.MaxPool3d(**k), x(1, 2, 5, 5, 5)))
+          for k in ({"kernel_size": 2, "stride": 2}, {"kernel_size": 3, "stride": 2, "pad_mode": "same"},
+                    {"kernel_size": 2, "stride": 2, "pad_mode": "pad", "padding": 1})),
+        *(lambda m=m: (ops.pad(x(1, 2, 4, 5), (1, 2, 0, 1), m),
+                       grad(lambda v: ops.pad(v, (1, 2, 0, 1), m), x(1, 2, 4, 5)))
+          for m in ("reflect", "replicate", "circular")),
+        lambda: (ops.index_fill(x(3, 4), 1, Tensor([0, 2], ms.int32), 9.0),
+                 grad(lambda v: ops.index_fill(v, 1, Tensor([0, 2], ms.int32), 9.0), x(3, 4))),
+        lambda: (array_ops.IndexPut()(x(3, 4), x(2), [i(2) // 20, i(2) // 20]),
+                 array_ops.IndexPut(1)(x(3, 4), x(2), [i(2) // 20, i(2) // 20])),
+        lambda: (ms.COOTensor(Tensor([[0, 0], [1, 1], [0, 0]]), x(3), (3, 3)).coalesce().values),
+        lambda: tuple(grad(lambda v: ops.pdist(v, p), x(4, 3)) for p in (1.0, 1.5, 2.0, 3.0)),
+        lambda: (ops.NoRepeatNGram(2)(Tensor([[[1, 2, 1, 2, 0], [2, 3, 2, 0, 2]]], ms.int32), x(1, 2, 5))),
+        *(lambda n=n: (getattr(ops, "TensorScatter" + n)()(x(4, 3), Tensor([[0, 0], [1, 2], [0, 0]]), x(3)),
+                       getattr(ops, "ScatterNd" + n)()(ms.Parameter(x(4, 3)), Tensor([[0], [2]]), x(2, 3)))
+          for n in ("Sub", "Max", "Min")),
+        *(lambda n=n: (getattr(ops, "Scatter" + n)()(ms.Parameter(x(4, 3)), Tensor([0, 2], ms.int32), x(2, 3)))
+          for n in ("Max", "Min", "Div")),
+        lambda: (array_ops.SegmentSum()(x(5, 3), Tensor([0, 0, 1, 1, 3]))),
+        lambda: (array_ops.UnravelIndex()(Tensor([4, 7, 11], ms.int32), Tensor([3, 4], ms.int32))),
+        lambda: (array_ops.LowerBound()(ops.sort(x(2, 5))[0], x(2, 3)),
+                 array_ops.UpperBound()(ops.sort(x(2, 5))[0], x(2, 3))),
+        lambda: (array_ops.MatrixBandPart()(x(4, 5), Tensor(1), Tensor(2))),
+        lambda: (image_ops.RGBToHSV()(ops.abs(x(2, 3, 3)) / 4),
+                 image_ops.AdjustHue()(ops.abs(x(2, 3, 3)) / 4, Tensor(0.3, ms.float32)),
+                 image_ops.AdjustSaturation()(ops.abs(x(2, 3, 3)) / 4, Tensor(1.7, ms.float32))),
+        lambda: (ops.FillDiagonal(3.0)(x(3, 4))),
+        lambda: (ops.index_add(ms.Parameter(x(3, 4)), Tensor([0, 2], ms.int32), x(3, 2), 1)),
         lambda: (ops.randint(1, 5, (3, 4)).shape, ops.rand(3, 4).shape, ops.randn(3, 4).shape,
                  ops.standard_normal((3, 4)).shape),
     )
