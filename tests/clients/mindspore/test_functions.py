@@ -95,6 +95,12 @@ def compute(device, path):
         lambda: (ops.RandomChoiceWithMask(3)(Tensor(np.ones((4, 4)) > 0))[1]),
         lambda: (ops.randint(1, 5, (3, 4)).shape, ops.rand(3, 4).shape, ops.randn(3, 4).shape,
                  ops.standard_normal((3, 4)).shape),
+        lambda: (ops.random_poisson(Tensor([3, 4], ms.int32), Tensor([2.0, 50.0])).shape,
+                 ops.standard_laplace((3, 4)).shape, ops.laplace((3, 4), Tensor([2.0]), Tensor([3.0])).shape,
+                 ops.TruncatedNormal()(Tensor([30, 40], ms.int32)).abs().max() < 2,
+                 ops.LogNormalReverse()(x(30, 40)).min() > 0),
+        lambda: (ops.uniform_candidate_sampler(Tensor([[1], [3]], ms.int64), 1, 3, False, 4)[1:],
+                 ops.log_uniform_candidate_sampler(Tensor([[1, 7], [0, 4]]), 2, 5, False, 9)[1]),
     )
     results = []
     for case in cases:
