@@ -9,7 +9,7 @@ import numpy as np
 import reference as ref
 from acl import AclError
 from aclop import Host, Operand, execute
-from dtypes import BF16, F16, F32, F64, I32, I64
+from dtypes import F16, F32, F64, I32, I64, LD
 from gen import each_case
 
 N = 40000
@@ -133,6 +133,147 @@ class Distributions(unittest.TestCase):
                 self.candidates(name, true, 10, True, 9, I64)
         with self.assertRaisesRegex(AclError, "range_max is 0, expected 1 or more"):
             self.candidates(name, true, 1, False, 0, I64)
+
+
+def zeta(x, q):
+    """Hurwitz's function for x from 3 on: a sum, and the integral of what is left."""
+    k = np.arange(20000)
+    return ((q + k) ** -x).sum() + (q + k.size - LD(0.5)) ** (1 - x) / (x - 1)
+
+
+def digamma(x):
+    """By recurrence and the asymptotic series."""
+    total = -(1 / (x + np.arange(40))).sum()
+    x = x + 40
+    return total + np.log(x) - 1 / (2 * x) - 1 / (12 * x ** 2) + 1 / (120 * x ** 4) - 1 / (252 * x ** 6)
+
+
+NODES, WEIGHTS = (v.astype(LD) for v in np.polynomial.legendre.leggauss(100))
+
+
+def integral(f, end):
+    return (f(end * (NODES + 1) / 2) * WEIGHTS).sum() * end / 2
+
+
+def beta_ratio(a, b, x):
+    """I_x(a, b) of halves: with x the square of a sine, an integral of a trigonometric polynomial."""
+    def f(t):
+        return np.sin(t) ** (2 * a - 1) * np.cos(t) ** (2 * b - 1)
+    return integral(f, np.arcsin(np.sqrt(x))) / integral(f, LD(np.pi) / 2)
+
+
+def gamma_slope(a, x):
+    """The derivative of P(a, x) for a: under the integral, whose variable is x u^16."""
+    def f(u, logs):
+        return 16 * u ** (16 * a - 1) * np.exp(a * np.log(x) - x * u ** 16 - LD(math.lgamma(float(a)))) * logs(u)
+    with_log = integral(lambda u: f(u, lambda v: np.log(x) + 16 * np.log(v)), LD(1))
+    return with_log - digamma(a) * integral(lambda u: f(u, lambda v: 1), LD(1))
+
+
+class SpecialFunctions(unittest.TestCase):
+    def check(self, name, exact, ranges, attributes=None, ulps=4, slack=None, floats=(F32, F64)):
+        """ranges: of the arguments, each a function of a generator and a count."""
+        def body(gen):
+            d = gen.pick(floats)
+            shape = gen.shape(3, numel=20)
+            n = int(np.prod(shape))
+            values = [np.asarray(r(gen.rng, n)) for r in ranges]
+            values = [v.reshape(shape).astype(v.dtype if v.dtype == np.int64 else d.values) for v in values]
+            operands = [Operand.of(I64 if v.dtype == np.int64 else d, v) for v in values]
+            want = np.zeros(shape, LD)
+            for at in np.ndindex(*shape):
+                want[at] = exact(*(LD(v[at]) for v in values))
+            of = 0 if slack is None else slack(*(v.astype(LD) for v in values)) * 2.0 ** (-52 if d is F64 else -23)
+            ref.check(run(name, operands, d, shape, attributes), want, d, ulps=ulps, slack=of)
+        each_case(self, name, 8, body)
+
+    def test_zeta(self):
+        def orders(rng, n):
+            return rng.uniform(3, 30, n)
+        self.check("Zeta", zeta, (orders, lambda rng, n: rng.uniform(0.1, 20, n)), ulps=60)
+        want = {(2, 1): np.pi ** 2 / 6, (1.5, 1): 2.612375348685488343, (1.1, 1): 10.584448464950809827, (1, 3): np.inf,
+                (0.5, 1): np.nan, (3, 0): np.inf, (4, -3): np.inf, (2.5, -0.5): np.nan, (3, np.inf): 0, (np.inf, 2): 0,
+                (np.inf, 1): 1, (np.inf, 0.5): np.inf, (np.nan, 1): np.nan, (2, 1e-200): np.inf, (300, 2): 2.0 ** -300,
+                (2, -0.5): np.pi ** 2 / 2 + 4, (3, -1.5): float(zeta(LD(3), LD(0.5))) - 8 - 1 / LD(1.5) ** 3,
+                (2, -1e15 - 0.5): np.pi ** 2, (2, 1e15): 1e-15}
+        x, q = np.array(list(want)).T
+        got = run("Zeta", [Operand.of(F64, x), Operand.of(F64, q)], F64, x.shape)
+        np.testing.assert_allclose(got, np.array(list(want.values()), np.float64), 1e-14)
+
+    def test_polygamma(self):
+        def orders(rng, n):
+            return rng.integers(2, 12, n)
+        factorial = [LD(1), *np.cumprod(np.arange(1, 40, dtype=LD))]
+        self.check("CustPolygamma", lambda n, x: zeta(n + 1, x) * factorial[int(n)] * (1 if n % 2 else -1),
+                   (orders, lambda rng, n: rng.uniform(0.5, 20, n)), ulps=60)
+        self.check("CustPolygamma", lambda n, x: zeta(n + 1, x) * factorial[int(n)] * (1 if n % 2 else -1),
+                   (lambda rng, n: rng.integers(19, 24, n), lambda rng, n: rng.uniform(0.5, 4, n)), ulps=400)
+        self.check("CustPolygamma", lambda n, x: digamma(x), (lambda rng, n: np.zeros(n, np.int64),
+                                                              lambda rng, n: rng.uniform(2, 20, n)), ulps=8,
+                   slack=lambda n, x: 16)
+        x = np.array([0.25, -0.75, -7.125, 40.5])
+        one, mirrored = (run("CustPolygamma", [Operand.of(I32, 1), Operand.of(F64, v)], F64, x.shape)
+                         for v in (x, 1 - x))
+        np.testing.assert_allclose(one + mirrored, (np.pi / np.sin(np.pi * x)) ** 2, 1e-13)
+        want = {(1, 0): np.inf, (1, -2): np.inf, (2, 0.0): -np.inf, (-1, 3): np.nan, (1, 1e300): 1e-300, (1, np.inf): 0,
+                (160, 1e3): -math.exp(math.lgamma(160) - 160 * math.log(1e3) + 160.5 / 2e3)}
+        n, x = np.array(list(want)).T
+        got = run("CustPolygamma", [Operand.of(I64, n.astype(np.int64)), Operand.of(F64, x)], F64, x.shape)
+        np.testing.assert_allclose(got[:-1], list(want.values())[:-1], 1e-14)
+        self.assertLess(abs(got[-1] / want[160, 1e3] - 1), 0.1)
+        got = run("CustPolygamma", [Operand.of(I32, 1), Operand.of(F16, [1, 2])], F16, (2,))
+        np.testing.assert_allclose(got, [np.pi ** 2 / 6, np.pi ** 2 / 6 - 1], 1e-3)
+
+    def test_beta(self):
+        halves = [lambda rng, n: rng.integers(1, 40, n) / 2] * 2
+        for name in ("Betainc", "CustBetainc"):
+            self.check(name, beta_ratio, (*halves, lambda rng, n: rng.uniform(0.02, 0.98, n)), ulps=100,
+                       slack=lambda a, b, x: 40)
+        want = {(2, 3, 0): 0, (2, 3, 1): 1, (0, 1, 0.5): np.nan, (1, -1, 0.5): np.nan, (1, 1, 1.5): np.nan,
+                (1, 1, np.nan): np.nan, (1, 1, 0.25): 0.25, (1, 1e8, 1e-8): -np.expm1(1e8 * np.log1p(-1e-8)),
+                (1e8, 1, 1 - 1e-8): np.exp(1e8 * np.log(1 - 1e-8)), (1e-3, 1e-3, 0.5): 0.5, (np.inf, 1, 0.5): np.nan}
+        a, b, x = np.array(list(want)).T
+        got = run("Betainc", [Operand.of(F64, v) for v in (a, b, x)], F64, a.shape)
+        np.testing.assert_allclose(got, np.array(list(want.values())), 1e-13)
+        # On both sides of the bound where another method begins.
+        for ratio in (1, 3):
+            z, got = np.array([-4, -2, -1e-3, 0, 1e-2, 1, 3]), []
+            for a in (2.0 ** 20, 2.0 ** 20 + 8):
+                b, mean = a * ratio, 1 / (1 + ratio)
+                x = mean + z * np.sqrt(ratio / (1 + ratio) ** 3 / 2 ** 20)
+                got.append(run("Betainc", [Operand.of(F64, np.full(7, v)) for v in (a, b)] + [Operand.of(F64, x)], F64,
+                               (7,)))
+            np.testing.assert_allclose(*got, atol=2e-5)
+            np.testing.assert_allclose(got[1], [0.5 * math.erfc(-v / math.sqrt(2)) for v in z], atol=1e-3)
+
+    def test_gamma(self):
+        for name in ("Igammac", "CustIgammac"):                             # of integers: a sum of Poisson's chances
+            self.check(name, lambda a, x: np.exp(-x) * sum(x ** k / math.factorial(k) for k in range(int(a))),
+                       (lambda rng, n: rng.integers(1, 20, n).astype(float), lambda rng, n: rng.uniform(0.1, 60, n)),
+                       ulps=200, slack=lambda a, x: 4)
+        x = np.array([50, 300, 0, np.inf])
+        got = run("Igammac", [Operand.of(F64, np.ones(4)), Operand.of(F64, x)], F64, (4,))
+        np.testing.assert_allclose(got, np.exp(-x), 1e-13)
+        a = Operand.of(F64, np.full(3, 4e6))
+        x = Operand.of(F64, 4e6 + np.array([-2e3, 0, 2e3]))
+        np.testing.assert_allclose(run("Igammac", [a, x], F64, (3,)) + run("CustIgamma", [a, x], F64, (3,)), 1, 1e-14)
+        for name in ("IgammaGradA", "CustIgammaGradA"):
+            ranges = (lambda rng, n: rng.uniform(1, 20, n), lambda rng, n: rng.uniform(0.1, 30, n))
+            self.check(name, gamma_slope, ranges, ulps=40, slack=lambda a, x: 100)
+        for a in (2e6, 1e9):
+            x = a + np.array([-2, -1e-4, 0, 1, 3]) * np.sqrt(a)
+            got = run("IgammaGradA", [Operand.of(F64, np.full(5, a)), Operand.of(F64, x)], F64, (5,))
+            z = ((x / a) ** (1 / 3) - 1 + 1 / (9 * a)) * 3 * np.sqrt(a)     # Wilson's and Hilferty's approximation
+            slope = (-(x / a) ** (1 / 3) / a - 1 / (3 * a ** 2)) * np.sqrt(a) + z / (2 * a)
+            np.testing.assert_allclose(got, np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * slope, 1e-2)
+        for a, x, want in ((0, 1, np.nan), (1, 0, 0), (1, np.inf, 0), (-1, 1, np.nan), (np.inf, 1, 0)):
+            got = run("IgammaGradA", [Operand.of(F64, [float(a)]), Operand.of(F64, [float(x)])], F64, (1,))
+            np.testing.assert_array_equal(got, [want])
+
+    def test_mvlgamma_grad(self):
+        self.check("CustMvlgammaGrad", lambda g, x: g * sum(digamma(x - LD(k) / 2) for k in range(3)),
+                   (lambda rng, n: rng.uniform(-3, 3, n), lambda rng, n: rng.uniform(1.2, 20, n)), {"p": 3}, ulps=8,
+                   slack=lambda g, x: 40 * np.abs(g))
 
 
 if __name__ == "__main__":

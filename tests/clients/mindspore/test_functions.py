@@ -99,6 +99,11 @@ def compute(device, path):
                  ops.standard_laplace((3, 4)).shape, ops.laplace((3, 4), Tensor([2.0]), Tensor([3.0])).shape,
                  ops.TruncatedNormal()(Tensor([30, 40], ms.int32)).abs().max() < 2,
                  ops.LogNormalReverse()(x(30, 40)).min() > 0),
+        lambda: (ops.polygamma(Tensor(2), ops.abs(x(5))), ops.igammac(ops.abs(x(4)), ops.abs(x(4))),
+                 ops.zeta(ops.abs(x(5)) + 1.5, ops.abs(x(5))),
+                 ms.grad(ops.igamma, (0, 1))(ops.abs(x(4)), ops.abs(x(4))),
+                 grad(lambda v: ops.mvlgamma(v, 2), ops.abs(x(5)) + 3)),
+        lambda: (ops.Betainc()(ops.abs(x(5)), ops.abs(x(5)), Tensor(np.linspace(0.1, 0.9, 5), ms.float32))),
         lambda: (ops.uniform_candidate_sampler(Tensor([[1], [3]], ms.int64), 1, 3, False, 4)[1:],
                  ops.log_uniform_candidate_sampler(Tensor([[1, 7], [0, 4]]), 2, 5, False, 9)[1]),
     )
