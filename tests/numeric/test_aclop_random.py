@@ -8,8 +8,8 @@ import numpy as np
 
 import reference as ref
 from acl import AclError
-from aclop import Host, Operand, execute
-from dtypes import F16, F32, F64, I32, I64, LD
+from aclop import Host, Missing, Operand, execute
+from dtypes import C64, C128, F16, F32, F64, I32, I64, LD
 from gen import each_case
 
 N = 40000
@@ -274,6 +274,86 @@ class SpecialFunctions(unittest.TestCase):
         self.check("CustMvlgammaGrad", lambda g, x: g * sum(digamma(x - LD(k) / 2) for k in range(3)),
                    (lambda rng, n: rng.uniform(-3, 3, n), lambda rng, n: rng.uniform(1.2, 20, n)), {"p": 3}, ulps=8,
                    slack=lambda g, x: 40 * np.abs(g))
+
+
+def cosine(x, n, axis, inverse):
+    """The orthogonal cosine transform of type 2, or its inverse, by its matrix; cropped or padded to n numbers."""
+    x = np.moveaxis(x, axis, -1)
+    y = np.zeros((*x.shape[:-1], n))
+    m = min(n, x.shape[-1])
+    y[..., :m] = x[..., :m]
+    k = np.arange(n)
+    matrix = np.cos(np.pi * k[:, None] * (2 * k + 1) / (2 * n)) * np.sqrt(np.where(k, 2, 1) / n)[:, None]
+    return np.moveaxis(y @ (matrix if inverse else matrix.T), -1, axis)
+
+
+class Transforms(unittest.TestCase):
+    def test_cosine(self):
+        def body(gen):
+            d = gen.pick((F32, F64, F16, I32))
+            out = F64 if d is F64 else F32
+            rank = gen.integer(1, 3)
+            x = gen.rng.integers(-9, 9, [gen.integer(1, 12) for _ in range(rank)]).astype(d.values)
+            tolerance = 1e-12 if d is F64 else 1e-4
+            for inverse, name in enumerate(("CustDCT", "CustIDCT")):
+                axis, n = gen.integer(-rank, rank - 1), gen.pick((None, gen.integer(1, 40)))
+                want = cosine(x.astype(float), n or x.shape[axis], axis, inverse)
+                lists = [Host(2), Missing() if n is None else Host(n), Host(axis), Host(2)]
+                got = run(name, [Operand.of(d, x), *lists], out, want.shape)
+                np.testing.assert_allclose(got, want, tolerance, tolerance)
+                count = gen.integer(1, rank)
+                sizes = gen.pick((None, tuple(gen.integer(1, 9) for _ in range(count))))
+                axes = gen.pick((None, tuple(gen.rng.permutation(rank)[:count].tolist())))
+                want = x.astype(float)
+                for i, axis in enumerate(axes or range(-(count if sizes else rank), 0)):
+                    want = cosine(want, sizes[i] if sizes else x.shape[axis], axis, inverse)
+                lists = [Host(2), *(Missing() if v is None else Host(v) for v in (sizes, axes)), Host(2)]
+                got = run(name + "N", [Operand.of(d, x), *lists], out, want.shape)
+                np.testing.assert_allclose(got, want, tolerance, tolerance)
+        each_case(self, "cosine", 12, body)
+        x = Operand.of(F32, np.ones((2, 3)))
+        with self.assertRaisesRegex(AclError, "type is 3, expected 2"):
+            run("CustDCT", [x, Host(3), Missing(), Host(-1), Host(2)], F32, (2, 3))
+        with self.assertRaisesRegex(AclError, "norm is 0, expected 2 .ortho."):
+            run("CustDCT", [x, Host(2), Missing(), Host(-1), Host(0)], F32, (2, 3))
+        with self.assertRaisesRegex(AclError, "x has dtype COMPLEX64"):
+            run("CustDCT", [Operand.empty(C64, (2,)), Host(2), Missing(), Host(-1), Host(2)], C64, (2,))
+        empty = Operand.empty(F32, (0, 3))
+        self.assertEqual(run("CustDCT", [empty, Host(2), Missing(), Host(-1), Host(2)], F32, (0, 3)).shape, (0, 3))
+
+    def test_sized(self):
+        def body(gen):
+            wide, norm, inverse = gen.pick((False, True)), gen.pick(("backward", "forward", "ortho")), gen.pick((0, 1))
+            real, onesided = gen.pick((False, True)), gen.pick((False, True))
+            rank = gen.integer(1, 4)
+            count = gen.integer(1, min(rank, 3))
+            axes = tuple(range(-count, 0))
+            shape = tuple(gen.integer(1, 9) for _ in range(rank))
+            x = gen.rng.standard_normal(shape)
+            if real and inverse and onesided:
+                x = np.fft.rfftn(x, axes=axes)
+                want = np.fft.irfftn(x, shape[-count:], axes, norm)
+            elif real and inverse:
+                x = x + 1j * gen.rng.standard_normal(shape)
+                want = np.fft.ifftn(x, axes=axes, norm=norm).real
+            elif real:
+                want = (np.fft.rfftn if onesided else np.fft.fftn)(x, axes=axes, norm=norm)
+            else:
+                x = x + 1j * gen.rng.standard_normal(shape)
+                want = (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=axes, norm=norm)
+            types = {(False, False): F32, (False, True): F64, (True, False): C64, (True, True): C128}
+            given = {"signal_ndim": count, "inverse": bool(inverse), "real": real, "norm": norm, "onesided": onesided}
+            got = run("CustFFTWithSize", [Operand.of(types[np.iscomplexobj(x), wide], x)],
+                      types[np.iscomplexobj(want), wide], want.shape, given)
+            np.testing.assert_allclose(got, want, rtol=0, atol=(1e-12 if wide else 1e-5) * (1 + np.abs(want).max()))
+        each_case(self, "sized", 40, body)
+        given = {"signal_ndim": 1, "inverse": True, "real": True, "norm": "backward", "onesided": True}
+        x = Operand.of(C64, np.ones((2, 4)))
+        for change, words in (({"signal_ndim": 3}, "signal_ndim is 3, expected 1 to 2"),
+                              ({"norm": "none"}, "norm is none, expected backward, forward or ortho"),
+                              ({}, "the last dimension of y is 5, expected 6 or 7")):
+            with self.assertRaisesRegex(AclError, words):
+                run("CustFFTWithSize", [x], F32, (2, 5), {**given, **change})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ def numbers(result):
 def compute(device, path):
     import mindspore as ms
     from mindspore import Tensor, nn, ops
+    from mindspore.ops.auto_generate import gen_ops_prim as dct              # not in ops
     ms.set_device(device)
     rng = np.random.RandomState(0)
 
@@ -103,6 +104,11 @@ def compute(device, path):
                  ops.zeta(ops.abs(x(5)) + 1.5, ops.abs(x(5))),
                  ms.grad(ops.igamma, (0, 1))(ops.abs(x(4)), ops.abs(x(4))),
                  grad(lambda v: ops.mvlgamma(v, 2), ops.abs(x(5)) + 3)),
+        lambda: (ops.FFTWithSize(1, False, False)(z(3, 8)), ops.FFTWithSize(2, True, False, "forward")(z(3, 8)),
+                 ops.FFTWithSize(1, False, True, "ortho")(x(3, 8)), ops.FFTWithSize(1, True, True)(z(3, 5)),
+                 ops.FFTWithSize(1, False, True, onesided=False)(x(3, 7))),
+        lambda: (dct.DCT()(x(3, 8), 2, None, -1, "ortho"), dct.DCTN()(x(3, 8), 2, (4, 5), None, "ortho"),
+                 dct.IDCT()(x(3, 8), 2, 5, 0, "ortho"), dct.IDCTN()(x(3, 8), 2, None, None, "ortho")),
         lambda: (ops.Betainc()(ops.abs(x(5)), ops.abs(x(5)), Tensor(np.linspace(0.1, 0.9, 5), ms.float32))),
         lambda: (ops.uniform_candidate_sampler(Tensor([[1], [3]], ms.int64), 1, 3, False, 4)[1:],
                  ops.log_uniform_candidate_sampler(Tensor([[1, 7], [0, 4]]), 2, 5, False, 9)[1]),
