@@ -356,5 +356,160 @@ class Transforms(unittest.TestCase):
                 run("CustFFTWithSize", [x], F32, (2, 5), {**given, **change})
 
 
+# The steps of optimisers, of a row of the states: functions of the states, the gradient and the hyperparameters.
+def adagrad(s, g, lr, epsilon=0.0):
+    accum = s[1] + g * g
+    return [s[0] - lr * g / (np.sqrt(accum) + epsilon), accum]
+
+
+def ftrl(s, g, lr, l1, l2, power, shrinkage=0.0):
+    accum = s[1] + g * g
+    root = accum ** -power
+    linear = s[2] + g + 2 * shrinkage * s[0] - (root - s[1] ** -power) / lr * s[0]
+    var = np.where(np.abs(linear) > l1, (np.sign(linear) * l1 - linear) / (root / lr + 2 * l2), 0)
+    return [var, accum, linear]
+
+
+def proximal_descent(s, g, alpha, l1, l2):
+    to = s[0] - alpha * g
+    return [np.sign(to) * np.maximum(np.abs(to) - alpha * l1, 0) / (1 + alpha * l2)]
+
+
+def proximal_adagrad(s, g, lr, l1, l2):
+    accum = s[1] + g * g
+    return [proximal_descent(s, g, lr / np.sqrt(accum), l1, l2)[0], accum]
+
+
+def adam(s, g, power1, power2, lr, beta1, beta2, epsilon, nesterov=False, most=False):
+    m, v = beta1 * s[1] + (1 - beta1) * g, beta2 * s[2] + (1 - beta2) * g * g
+    largest = np.maximum(v, s[3]) if most else v
+    move = beta1 * m + (1 - beta1) * g if nesterov else m
+    var = s[0] - lr * np.sqrt(1 - power2) / (1 - power1) * move / (np.sqrt(largest) + epsilon)
+    return [var, m, v, largest] if most else [var, m, v]
+
+
+def adagrad_da(s, g, lr, l1, l2, step):
+    total, squares = s[1] + g, s[2] + g * g
+    cut = np.sign(total) * np.maximum(np.abs(total) - l1 * step, 0) if l1 > 0 else total
+    return [-lr * cut / (l2 * step * lr + np.sqrt(squares)), total, squares]
+
+
+def sign_step(s, g, lr, base, decay, beta, rate):
+    m = beta * s[1] + (1 - beta) * g
+    return [s[0] - lr * rate(base, decay * np.sign(g) * np.sign(m)) * g, m]
+
+
+def centred(s, g, lr, rho, momentum, epsilon):
+    mg, ms = rho * s[1] + (1 - rho) * g, rho * s[2] + (1 - rho) * g * g
+    mom = momentum * s[3] + lr * g / np.sqrt(ms - mg * mg + epsilon)
+    return [s[0] - mom, mg, ms, mom]
+
+
+def keras_momentum(s, g, lr, momentum, nesterov=False):
+    accum = momentum * s[1] - lr * g
+    return [s[0] + (momentum * accum - lr * g if nesterov else accum), accum]
+
+
+class Optimisers(unittest.TestCase):
+    ADAM = [0.81, 0.98, 0.1, 0.9, 0.99, 1e-3]
+
+    def states(self, gen, n, d, shape):
+        return [Operand.of(d, gen.rng.uniform(0.2, 2, shape)) for _ in range(n)]
+
+    def dense(self, name, step, n, numbers, order, attributes=None, n_out=None, given=None):
+        """order: a function of the lists of states, gradient and numbers, which has the order of the operands."""
+        def body(gen):
+            shape = gen.shape(3, numel=2000)
+            d = gen.pick((F32, F16))
+            states, g = self.states(gen, n, d, shape), Operand.of(d, gen.rng.standard_normal(shape))
+            before = [v.get() for v in states]
+            outs = states[:n if n_out is None else n_out]
+            if gen.pick((False, True)):                                     # elsewhere
+                outs = [Operand.empty(d, shape) for _ in outs]
+            inputs = order(states, [g], [Operand.of(F32, v) for v in numbers])
+            execute(name, inputs, outs, attributes or {}, updated=states)
+            wants = step([v.astype(LD) for v in before], g.get().astype(LD), *(numbers if given is None else given))
+            for got, want in [*zip(states, wants), *zip(outs, wants)]:
+                ref.check(got.get(), want, d, ulps=16, slack=1e-5)
+        each_case(self, name, 6, body)
+
+    def test_dense(self):
+        def usual(s, g, k):
+            return s + k + g
+        self.dense("ApplyGradientDescent", lambda s, g, a: [s[0] - a * g], 1, [0.3], usual)
+        self.dense("ApplyProximalGradientDescent", proximal_descent, 1, [0.3, 0.7, 0.2], usual)
+        of_signs = [0.1, 1.5, 0.8, 0.5]                                     # halves, so that the moment's sign is exact
+        self.dense("ApplyPowerSignD", lambda *a: sign_step(*a, lambda b, d: np.exp(b * d)), 2, of_signs, usual)
+        self.dense("ApplyAddSignD", lambda *a: sign_step(*a, lambda b, d: b + d), 2, of_signs, usual)
+        for l1 in (0.0, 0.3):
+            self.dense("ApplyAdagradDA", adagrad_da, 3, [0.3, l1, 0.2, 2.0], lambda s, g, k: s + g + k, n_out=1)
+        self.dense("ApplyAdamWithAmsgradV2", lambda *a: adam(*a, most=True), 4, self.ADAM, usual)
+        self.dense("ApplyAdamWithAmsgradD", lambda *a: adam(*a, most=True), 4, self.ADAM[:3], usual,
+                   dict(zip(("beta1", "beta2", "epsilon"), self.ADAM[3:])), given=self.ADAM)
+        for nesterov in (False, True):
+            self.dense("ApplyKerasMomentumD", lambda *a, k=nesterov: keras_momentum(*a, nesterov=k), 2, [0.2, 0.7],
+                       lambda s, g, k: s + k[:1] + g + k[1:], {"use_nesterov": nesterov})
+
+    def test_centred(self):
+        rng = np.random.default_rng(5)
+        var, mean, mom, grad = (rng.standard_normal((3, 700)).astype(np.float32) for _ in range(4))
+        before = [var, mean, mean ** 2 + 1, mom]
+        numbers = [0.1, 0.9, 0.7, 1e-3]
+        states = [Operand.of(F32, v) for v in before]
+        execute("ApplyCenteredRMSProp", [*states, *(Operand.of(F32, v) for v in numbers), Operand.of(F32, grad)],
+                states[:1], {}, updated=states)
+        for got, want in zip(states, centred([v.astype(LD) for v in before], grad.astype(LD), *numbers)):
+            ref.check(got.get(), want, F32, ulps=16, slack=1e-6)
+
+    def sparse(self, name, step, n, numbers, order, attributes=None, merges=False, all_rows=False, given=None):
+        def body(gen):
+            d, kind = gen.pick((F32, F16)), gen.pick((I32, I64))
+            rows, rest = gen.integer(1, 9), gen.pick(((), (3,), (2, 5), (1100,), (0,)))
+            at = gen.rng.integers(0, rows, gen.integer(0, 12))
+            states, g = self.states(gen, n, d, (rows, *rest)), Operand.of(d, gen.rng.standard_normal((at.size, *rest)))
+            before, grad = [v.get() for v in states], g.get()
+            outs = states if gen.pick((False, True)) else [Operand.empty(d, v.shape) for v in before]
+            inputs = order(states, [g], [Operand.of(F32, v) for v in numbers])
+            execute(name, [*inputs, Operand.of(kind, at.astype(kind.values))], outs, attributes or {},
+                    updated=states)
+            wants = [v.astype(LD) for v in before]
+            which = range(rows) if all_rows else sorted(set(at.tolist())) if merges else range(at.size)
+            for k in which:
+                row, of = (k, grad[at == k].astype(LD).sum(0)) if merges else (at[k], grad[k].astype(LD))
+                for want, new in zip(wants, step([w[row] for w in wants], of, *(given or numbers))):
+                    want[row] = d.round(new)
+            for got, want in [*zip(states, wants), *zip(outs, wants)]:
+                ref.check(got.get(), want, d, ulps=16, slack=2e-2 if d is F16 else 1e-5)
+        each_case(self, name, 10, body)
+
+    def test_sparse(self):
+        def with_grad(s, g, k):
+            return s + k + g
+        rate, adam_numbers = [0.1, 0.3, 0.2], self.ADAM
+        powers = {"lr": 0.1, "l1": 0.3, "l2": 0.2, "lr_power": -0.5}
+        self.sparse("SparseApplyAdagradD", adagrad, 2, [], with_grad, {"lr": 0.1}, given=[0.1])
+        self.sparse("SparseApplyAdagradV2D", adagrad, 2, [], with_grad, {"lr": 0.1, "epsilon": 0.25}, given=[0.1, 0.25])
+        self.sparse("SparseApplyFtrlD", ftrl, 3, [], with_grad, powers, given=[*powers.values()])
+        self.sparse("SparseApplyFtrlV2D", ftrl, 3, [], with_grad, {**powers, "l2_shrinkage": 0.5},
+                    given=[*powers.values(), 0.5])
+        self.sparse("SparseApplyProximalAdagradD", proximal_adagrad, 2, rate, with_grad)
+        self.sparse("CustFusedSparseFtrl", ftrl, 3, [], with_grad, powers, given=[*powers.values()], merges=True)
+        self.sparse("CustFusedSparseProximalAdagrad", proximal_adagrad, 2, rate, with_grad, merges=True)
+        for nesterov in (False, True):
+            for name, of_all in (("CustFusedSparseAdam", True), ("CustFusedSparseLazyAdam", False)):
+                self.sparse(name, lambda *a, k=nesterov: adam(*a, nesterov=k), 3, adam_numbers, with_grad,
+                            {"use_nesterov": nesterov}, merges=True, all_rows=of_all)
+
+    def test_wrong(self):
+        var, accum, grad = (Operand.of(F32, np.ones(s)) for s in ((3, 2), (3, 2), (1, 2)))
+        for at, words in (([3], r"indices\[0\] is 3, expected 0 to 2"), ([-1], r"indices\[0\] is -1"),
+                          ([0, 1], "grad has shape .1, 2., expected .2, 2.")):
+            with self.assertRaisesRegex(AclError, words):
+                execute("SparseApplyAdagradD", [var, accum, grad, Operand.of(I32, at)], [var, accum], {"lr": 0.1})
+        with self.assertRaisesRegex(AclError, "attribute lr is missing"):
+            execute("SparseApplyAdagradD", [var, accum, grad, Operand.of(I32, [0])], [var, accum], {})
+        np.testing.assert_array_equal(var.get(), 1)
+
+
 if __name__ == "__main__":
     unittest.main()
