@@ -101,6 +101,15 @@ class Distributions(unittest.TestCase):
         with self.assertRaisesRegex(AclError, "shape has 9 elements, expected up to 8"):
             run("TruncatedNormal", [Host([1] * 9)], F32, (1,))
 
+    def test_cauchy(self):
+        def make():
+            return run("CustCauchy", [], F32, (N // 4, 4), {"median": 2.0, "sigma": 0.5, "size": (N // 4, 4)})
+        x = np.sort(self.other(make).reshape(-1)).astype(np.float64)
+        steps = np.abs(np.arctan((x - 2) / 0.5) / np.pi + 0.5 - (np.arange(N) + 0.5) / N)
+        self.assertLess(steps.max(), 2.3 / np.sqrt(N))
+        with self.assertRaisesRegex(AclError, "y has shape .3., expected .4."):
+            run("CustCauchy", [], F32, (3,), {"size": (4,)})
+
     def candidates(self, name, true, sampled, unique, classes, d):
         outs = [Operand.empty(d, (sampled,)), Operand.empty(F32, true.shape), Operand.empty(F32, (sampled,))]
         given = {"num_true": true.shape[1], "num_sampled": sampled, "unique": unique, "range_max": classes, "seed": 0}
@@ -269,6 +278,24 @@ class SpecialFunctions(unittest.TestCase):
         for a, x, want in ((0, 1, np.nan), (1, 0, 0), (1, np.inf, 0), (-1, 1, np.nan), (np.inf, 1, 0)):
             got = run("IgammaGradA", [Operand.of(F64, [float(a)]), Operand.of(F64, [float(x)])], F64, (1,))
             np.testing.assert_array_equal(got, [want])
+
+    def test_slopes(self):
+        def inside(rng, n):
+            return rng.uniform(-0.95, 0.95, n)
+
+        def any_of(rng, n):
+            return rng.uniform(-3, 3, n)
+        self.check("AcosGrad", lambda y, g: -g / np.sqrt(1 - y * y), (inside, any_of))
+        self.check("AsinGrad", lambda y, g: g / np.sqrt(1 - y * y), (inside, any_of))
+        self.check("AtanGrad", lambda y, g: g / (1 + y * y), (any_of, any_of))
+        self.check("AcoshGrad", lambda y, g: g / np.sinh(y), (lambda rng, n: rng.uniform(0.1, 3, n), any_of))
+        self.check("AsinhGrad", lambda y, g: g / np.cosh(y), (any_of, any_of))
+        scale, alpha = LD("1.0507009873554804934193349852946"), LD("1.6732632423543772848170429916717")
+        self.check("Selu", lambda x: scale * (x if x > 0 else alpha * np.expm1(x)), (any_of,))
+        x, y = np.array([3, np.inf, np.nan, 0, 4]), np.array([0, 0, 0, 0, 2.0])
+        pair = [Operand.of(F32, x), Operand.of(F32, y)]
+        np.testing.assert_array_equal(run("DivNoNan", pair, F32, (5,)), [0, 0, 0, 0, 2])
+        np.testing.assert_array_equal(run("MulNoNan", pair, F32, (5,)), [0, 0, 0, 0, 8])
 
     def test_mvlgamma_grad(self):
         self.check("CustMvlgammaGrad", lambda g, x: g * sum(digamma(x - LD(k) / 2) for k in range(3)),

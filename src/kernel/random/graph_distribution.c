@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers of other distributions, by name: Gamma, Poisson, RandomPoisson, StandardLaplace, TruncatedNormal,
- * LogNormalReverse. Parameters are tensors that broadcast to the result, or attributes. Computed in double.
+ * LogNormalReverse, Cauchy. Parameters are tensors that broadcast to the result, or attributes. Computed in double.
  *
  * A number may take several attempts. Each has its own blocks of the generator: number i's attempt t has those from
  * 2 i + 2^40 t on. So the numbers depend neither on threads nor on each other, for results of up to 2^39 numbers. */
@@ -96,6 +96,8 @@ static double draw(const distribution_plan *p, int64_t i, const double *paramete
   case GRAPH_DISTRIBUTION_POISSON_EACH: return draw_poisson(&p->key, i, parameter[0]);
   case GRAPH_DISTRIBUTION_LAPLACE: return draw_laplace(&p->key, i);
   case GRAPH_DISTRIBUTION_TRUNCATED_NORMAL: return draw_truncated(&p->key, i);
+  case GRAPH_DISTRIBUTION_CAUCHY:
+    return parameter[0] + parameter[1] * tan(M_PI * (attempt_of(&p->key, i, 0).unit[0] - 0.5));
   default: {
     const attempt a = attempt_of(&p->key, i, 0);
     return exp(parameter[0] + parameter[1] * normal_of(&a));
