@@ -5,6 +5,7 @@
 #define CANNON_KERNEL_ENGINE_VMATH_SPECIAL_H
 
 #include <math.h>
+#include <stdbool.h>
 
 /* By lgamma_r, since lgamma writes a global variable. */
 static inline double vlgamma_f64(double x) {
@@ -134,39 +135,184 @@ static inline double vmvlgamma_f64(double x, double p) {
   return sum;
 }
 
-/* P(a, x) of a large a, from 2^20 on, by the first term of Temme's expansion (DLMF 8.12.3 to 8.12.9); the next one is
- * below 1e-13. The function's series would take some 10 sqrt(a) steps. */
-static inline double gamma_of_large(double a, double x) {
+/* P(a, x) of a large a, from 2^20 on, or Q(a, x), by the first term of Temme's expansion (DLMF 8.12.3 to 8.12.9); the
+ * next one is below 1e-13. The function's series would take some 10 sqrt(a) steps. *slope, unless NULL, is set to the
+ * derivative of P with respect to a, of which six digits are right. */
+static inline double gamma_of_large(double a, double x, bool upper, double *slope) {
   const double mu = (x - a) / a; /* half of eta^2 is mu - log(1 + mu), which cancels out near 0 */
   const double series = 1 - mu * (2. / 3 - mu * (1. / 2 - mu * (2. / 5 - mu * (1. / 3))));
   const double eta = fabs(mu) < 1e-3 ? mu * sqrt(series) : copysign(sqrt(2 * (mu - log1p(mu))), mu);
   const double c0 = fabs(eta) < 1e-3 ? -1. / 3 + eta / 12 - eta * eta * (2. / 135) : 1 / mu - 1 / eta;
-  return 0.5 * erfc(-eta * sqrt(a / 2)) - exp(-0.5 * a * eta * eta) / sqrt(2 * M_PI * a) * c0;
+  const double front = exp(-0.5 * a * eta * eta) / sqrt(2 * M_PI * a), sign = upper ? -1 : 1;
+  if (slope) *slope = front != 0 ? front * log1p(mu) * ((eta != 0 ? -1 / eta : 0) - c0) - (eta != 0 ? 0 : front) : 0;
+  return 0.5 * erfc(-sign * eta * sqrt(a / 2)) - sign * front * c0;
 }
 
-/* The regularised lower incomplete gamma function P(a, x): by its power series below a + 1; beyond, 1 - Q(a, x) by the
- * continued fraction of Q (Lentz's method, formula 6.5.31 of Abramowitz and Stegun's handbook). */
-static inline double vigamma_f64(double a, double x) {
-  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (double)NAN;
-  if (x == 0 || isinf(a)) return 0;
-  if (a == 0 || isinf(x)) return 1;
-  if (a > 0x1p20) return gamma_of_large(a, x);
-  const double front = exp(a * log(x) - x - vlgamma_f64(a));
+/* The regularised incomplete gamma functions P(a, x) and, if `upper`, Q(a, x) = 1 - P(a, x), for positive and finite
+ * arguments: by the power series of P below a + 1; beyond, by the continued fraction of Q (Lentz's method, formula
+ * 6.5.31 of Abramowitz and Stegun's handbook). *slope is as above; the steps differentiate themselves. */
+static inline double gamma_ratio(double a, double x, bool upper, double *slope) {
+  if (a > 0x1p20) return gamma_of_large(a, x, upper, slope);
+  const double front = exp(a * log(x) - x - vlgamma_f64(a)), front_a = slope ? log(x) - vdigamma_f64(a) : 0;
   if (x < a + 1) {
-    double term = 1 / a, sum = term;
-    for (double n = 1; term > sum * 0x1p-56; ++n) sum += term *= x / (a + n);
-    return sum * front;
+    double term = 1 / a, sum = term, term_a = -term / a, sum_a = term_a;
+    for (double n = 1; term > sum * 0x1p-56 || (slope && fabs(term_a) > fabs(sum_a) * 0x1p-56); ++n) {
+      term_a = (term_a - term / (a + n)) * (x / (a + n));
+      sum += term *= x / (a + n);
+      sum_a += term_a;
+    }
+    if (slope) *slope = front * (sum_a + sum * front_a);
+    return upper ? 1 - sum * front : sum * front;
   }
-  double b = x + 1 - a, c = 0x1p1000, d = 1 / b, h = d;
+  double b = x + 1 - a, c = 0x1p1000, d = 1 / b, h = d, c_a = 0, d_a = d * d, h_a = d_a;
   for (int n = 1; n < 100000; ++n) {
     const double an = -n * (n - a);
     b += 2;
-    d = 1 / (an * d + b);
-    c = b + an / c;
+    const double d_next = 1 / (an * d + b), c_next = b + an / c;
+    d_a = -d_next * d_next * (n * d + an * d_a - 1);
+    c_a = n / c - an * c_a / (c * c) - 1;
+    d = d_next;
+    c = c_next;
+    h_a = h_a * (c * d) + h * (c_a * d + c * d_a);
     h *= c * d;
     if (fabs(c * d - 1) < 0x1p-53) break;
   }
-  return 1 - front * h;
+  if (slope) *slope = -front * (h_a + h * front_a);
+  return upper ? front * h : 1 - front * h;
+}
+
+static inline double gamma_ratio_anywhere(double a, double x, bool upper) {
+  if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return (double)NAN;
+  if (x == 0 || isinf(a)) return upper;
+  if (a == 0 || isinf(x)) return !upper;
+  return gamma_ratio(a, x, upper, NULL);
+}
+static inline double vigamma_f64(double a, double x) { return gamma_ratio_anywhere(a, x, false); }
+static inline double vigammac_f64(double a, double x) { return gamma_ratio_anywhere(a, x, true); }
+
+/* The derivative of P(a, x) with respect to a. */
+static inline double vigamma_slope_f64(double a, double x) {
+  double slope;
+  if (!(a > 0 && x >= 0) || (isinf(a) && isinf(x))) return (double)NAN;
+  if (x == 0 || isinf(a) || isinf(x)) return 0;
+  gamma_ratio(a, x, false, &slope);
+  return slope;
+}
+
+/* The derivative of the logarithm of the multivariate gamma function, with the bounds of mvlgamma. */
+static inline double vmvlgamma_slope_f64(double x, double p) {
+  if (!(p >= 1 && p <= 0x1p20)) return (double)NAN;
+  double sum = 0;
+  for (double k = 0; k < p; ++k) sum += vdigamma_f64(x - k / 2);
+  return sum;
+}
+
+/* q^x times Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1, ..., for x > 1 and q > 0: ten terms, and
+ * Euler's and Maclaurin's formula for the others (DLMF 25.11.5). */
+static inline double zeta_scaled(double x, double q) {
+  static const double bernoulli[] = {1. / 12,
+                                     -1. / 720,
+                                     1. / 30240,
+                                     -1. / 1209600,
+                                     1. / 47900160,
+                                     -691. / 1307674368e3,
+                                     1. / 74724249600,
+                                     -3617. / 10670622842880e3,
+                                     43867. / 5109094217170944e3,
+                                     -174611. / 802857662698291200e3}; /* B(2j) / (2j)! */
+  double sum = 1, at = q;
+  for (int k = 1; k < 10; ++k) {
+    const double term = pow(++at / q, -x);
+    sum += term;
+    if (term <= sum * 0x1p-60) return sum;
+  }
+  ++at;
+  double power = pow(at / q, -x), factor = x / at;
+  sum += power * at / (x - 1) + power / 2;
+  for (int j = 0; j < 10; ++j) {
+    const double term = bernoulli[j] * factor * power;
+    sum += term;
+    if (fabs(term) <= sum * 0x1p-60) break;
+    factor *= (x + 2 * j + 1) / at * ((x + 2 * j + 2) / at);
+  }
+  return sum;
+}
+
+static inline double zeta_of_positive(double x, double q) {
+  return q > 0x1p100 ? pow(q, 1 - x) / (x - 1) : pow(q, -x) * zeta_scaled(x, q);
+}
+
+/* Hurwitz's zeta function. q of 0, -1, ... are poles; other negative q need an x that is an integer. Their terms below
+ * 0 are a difference of two functions of positive arguments. */
+static inline double vzeta_f64(double x, double q) {
+  if (x != x || q != q || x < 1) return (double)NAN;
+  if (x == 1) return (double)INFINITY;
+  if (q > 0) return isinf(q) ? 0 : isinf(x) ? (q > 1 ? 0 : q < 1 ? (double)INFINITY : 1) : zeta_of_positive(x, q);
+  const double floor_q = floor(q), part = q - floor_q, rest = floor_q + 1 - q;
+  if (part == 0) return (double)INFINITY;
+  if (x != floor(x) || isinf(x)) return (double)NAN;
+  const double below = zeta_of_positive(x, rest) - zeta_of_positive(x, 1 - q);
+  return zeta_of_positive(x, part) + (fmod(x, 2) == 0 ? below : -below);
+}
+
+/* The n-th derivative of the digamma function, whose order is an integer, 0 or more. */
+static inline double vpolygamma_f64(double n, double x) {
+  if (!(n >= 0) || n != floor(n) || isinf(n)) return (double)NAN;
+  if (n == 0) return vdigamma_f64(x);
+  const double sign = fmod(n, 2) == 0 ? -1 : 1;
+  if (x > 0 && n > 20 && x < 0x1p500) /* the factorial and the power may overflow before the result does */
+    return sign * exp(vlgamma_f64(n + 1) - (n + 1) * log(x)) * zeta_scaled(n + 1, x);
+  return sign * tgamma(n + 1) * vzeta_f64(n + 1, x);
+}
+
+/* log Gamma(x) less the first terms of Stirling's formula, from 20 on. */
+static inline double gamma_rest(double x) {
+  const double u = 1 / (x * x);
+  return (1. / 12 - u * (1. / 360 - u * (1. / 1260 - u / 1680))) / x;
+}
+
+/* The logarithm of the beta function. A large argument's gamma functions cancel out. */
+static inline double log_beta(double a, double b) {
+  const double p = fmin(a, b), q = fmax(a, b);
+  if (q < 20) return vlgamma_f64(p) + vlgamma_f64(q) - vlgamma_f64(p + q);
+  const double quotient = gamma_rest(q) - gamma_rest(p + q) + p - p * log(q) - (p + q - 0.5) * log1p(p / q);
+  return vlgamma_f64(p) + quotient;
+}
+
+/* I_x(a, b) of large a and b, both from 2^20 on: the first term of DLMF 8.18.9, as gamma_of_large. */
+static inline double beta_of_large(double a, double b, double x) {
+  const double at = a / (a + b), rest = b / (a + b), step = x - at;
+  const double half = -at * log1p(step / at) - rest * log1p(-step / rest); /* half of eta^2 */
+  const double variance = at * rest, skew = (1 - 2 * at) / (3 * variance);
+  const bool near = fabs(step) < 1e-4 * variance;
+  const double eta = near ? step / sqrt(variance) * (1 - step * skew / 2) : copysign(sqrt(2 * fmax(half, 0)), step);
+  const double c0 = near || eta == 0 ? (1 - 2 * at) / (3 * sqrt(variance)) : 1 / eta - sqrt(variance) / step;
+  return 0.5 * erfc(-eta * sqrt((a + b) / 2)) + exp(-0.5 * (a + b) * eta * eta) / sqrt(2 * M_PI * (a + b)) * c0;
+}
+
+/* The regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22, Lentz's method) on the
+ * side where that converges fast. */
+static inline double vbetainc_f64(double a, double b, double x) {
+  if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || isinf(a) || isinf(b)) return (double)NAN;
+  if (x == 0 || x == 1) return x;
+  if (a > 0x1p20 && b > 0x1p20) return beta_of_large(a, b, x);
+  const bool mirrored = x > (a + 1) / (a + b + 2);
+  const double p = mirrored ? b : a, q = mirrored ? a : b, y = mirrored ? 1 - x : x;
+  const double logs = mirrored ? p * log1p(-x) + q * log(x) : p * log(x) + q * log1p(-x);
+  const double front = exp(logs - log_beta(a, b)) / p;
+  double c = 1, d = 1 / (1 - (p + q) * y / (p + 1)), h = d;
+  for (int m = 1; m < 20000; ++m) {
+    const double even = m * (q - m) * y / ((p + 2 * m - 1) * (p + 2 * m));
+    d = 1 / (1 + even * d);
+    c = 1 + even / c;
+    h *= c * d;
+    const double odd = -(p + m) * (p + q + m) * y / ((p + 2 * m) * (p + 2 * m + 1));
+    d = 1 / (1 + odd * d);
+    c = 1 + odd / c;
+    h *= c * d;
+    if (fabs(c * d - 1) < 0x1p-53) break;
+  }
+  return mirrored ? 1 - front * h : front * h;
 }
 
 #define VMATH_ROUNDED(name)                                                                                            \
@@ -186,6 +332,14 @@ VMATH_ROUNDED_2(over_cosh)
 VMATH_ROUNDED_2(hypot)
 VMATH_ROUNDED_2(mvlgamma)
 VMATH_ROUNDED_2(igamma)
+VMATH_ROUNDED_2(igammac)
+VMATH_ROUNDED_2(igamma_slope)
+VMATH_ROUNDED_2(mvlgamma_slope)
+VMATH_ROUNDED_2(zeta)
+VMATH_ROUNDED_2(polygamma)
 #undef VMATH_ROUNDED_2
+static inline float vbetainc_f32(float a, float b, float x) {
+  return (float)vbetainc_f64((double)a, (double)b, (double)x);
+}
 
 #endif

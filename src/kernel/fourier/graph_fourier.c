@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fourier transforms by name: over any axes, complex to complex, real to half a spectrum, and half a spectrum to real
- * numbers. Computed in double, rounded once.
+ * numbers; and cosine transforms of type 2 and their inverses. Computed in double, rounded once.
  *
  * A call loads its input, cropped or padded with zeros, into one array of real and one of imaginary parts, transforms
  * these along one axis after the other, and stores what the result has of them. Only forward transforms are computed:
@@ -20,15 +20,19 @@ typedef struct {
   bool half_in, half_out; /* the last axis has the frequencies 0 to n / 2 only, since the others are conjugates */
   bool conj_in, conj_out; /* the input, or the result, is conjugated */
   bool is_inverse;        /* for the factor */
+  bool real_out;          /* of the result, the imaginary parts, which should be 0, are left out */
+  bool cosine;            /* a cosine transform, or its inverse, with factors that make it orthogonal */
 } fourier_kind;
 
 static const fourier_kind kinds[] = {
     [GRAPH_FOURIER_FORWARD] = {0},
     [GRAPH_FOURIER_INVERSE] = {.conj_in = true, .conj_out = true, .is_inverse = true},
     [GRAPH_FOURIER_REAL_FORWARD] = {.half_out = true},
-    [GRAPH_FOURIER_REAL_INVERSE] = {.half_in = true, .conj_in = true, .is_inverse = true},
-    [GRAPH_FOURIER_HERMITIAN_FORWARD] = {.half_in = true},
+    [GRAPH_FOURIER_REAL_INVERSE] = {.half_in = true, .conj_in = true, .is_inverse = true, .real_out = true},
+    [GRAPH_FOURIER_HERMITIAN_FORWARD] = {.half_in = true, .real_out = true},
     [GRAPH_FOURIER_HERMITIAN_INVERSE] = {.half_out = true, .conj_out = true, .is_inverse = true},
+    [GRAPH_FOURIER_COSINE] = {.cosine = true, .real_out = true},
+    [GRAPH_FOURIER_COSINE_INVERSE] = {.cosine = true, .real_out = true, .is_inverse = true},
 };
 
 typedef struct {
@@ -136,6 +140,40 @@ static void fourier_scatter(const fourier_job *j, const int64_t *row, int64_t ro
     }
 }
 
+/* Makhoul: A fast cosine transform in one and two dimensions. IEEE Transactions ASSP 28, 1980. The cosine transform is
+ * the real part of a Fourier transform of the elements with even numbers, and then those with odd ones backwards, each
+ * result turned by an angle. */
+static int64_t cosine_place(int64_t k, int64_t n) { return k < (n + 1) / 2 ? 2 * k : 2 * (n - 1 - k) + 1; }
+
+static void cosine_gather(const fourier_job *j, const int64_t *row, int64_t rows, int64_t n, int64_t step, parts x) {
+  double *re = x.re, *im = x.im;
+  for (int64_t k = 0; k < n; ++k) {
+    const double angle = M_PI / 2 * (double)k / (double)n, scale = sqrt((k ? 0.5 : 1) / (double)n);
+    const double c = cos(angle) * scale, s = sin(angle) * scale;
+    for (int64_t r = 0; r < rows; ++r) {
+      const double *from = j->re + row[r];
+      const double low = from[k * step], high = k ? from[(n - k) * step] : 0;
+      re[k * rows + r] = j->plan->kind.is_inverse ? low * c + high * s : from[cosine_place(k, n) * step];
+      im[k * rows + r] = j->plan->kind.is_inverse ? high * c - low * s : 0;
+    }
+  }
+}
+
+static void cosine_scatter(const fourier_job *j, const int64_t *row, int64_t rows, int64_t n, int64_t step, parts x) {
+  const double *re = x.re, *im = x.im;
+  for (int64_t k = 0; k < n; ++k) {
+    const double angle = M_PI / 2 * (double)k / (double)n, scale = sqrt((k ? 2 : 1) / (double)n);
+    const double c = cos(angle) * scale, s = sin(angle) * scale;
+    for (int64_t r = 0; r < rows; ++r) {
+      const double a = re[k * rows + r], b = im[k * rows + r];
+      if (j->plan->kind.is_inverse)
+        j->re[row[r] + cosine_place(k, n) * step] = a;
+      else
+        j->re[row[r] + k * step] = a * c + b * s;
+    }
+  }
+}
+
 /* Transforms rows [begin, end) along an axis. */
 static void fourier_transform_rows(const void *arg, int64_t begin, int64_t end) {
   const fourier_job *j = arg;
@@ -155,9 +193,12 @@ static void fourier_transform_rows(const void *arg, int64_t begin, int64_t end) 
     parts x = {room, room + part}, spare = {room + 2 * part, room + 3 * part};
     rows = i64_min(FOURIER_PANEL, end - begin);
     for (int64_t r = 0; r < rows; ++r) row[r] = (begin + r) / step * step * n + (begin + r) % step;
-    fourier_gather(j, row, rows, n, step, mirrored, x);
+    if (p->kind.cosine)
+      cosine_gather(j, row, rows, n, step, x);
+    else
+      fourier_gather(j, row, rows, n, step, mirrored, x);
     t->loops->run(t, rows, &x, &spare);
-    fourier_scatter(j, row, rows, n, step, x);
+    (p->kind.cosine ? cosine_scatter : fourier_scatter)(j, row, rows, n, step, x);
   }
 }
 
@@ -221,9 +262,13 @@ static status fourier_shapes(const graph_fourier_args *a, fourier_plan *p) {
     EXPECT(!__builtin_mul_overflow(p->n, p->work[d], &p->n) && p->n <= INT64_MAX / 64,
            "the result has more than %jd elements, expected fewer", (intmax_t)INT64_MAX / 64);
   /* norm: 0 is "backward", 1 "forward" and 2 "ortho" */
-  const int64_t norm = a->norm ? a->norm->value[0] : 0;
+  const int64_t norm = a->norm_ints ? a->norm_ints->value[0] : 0;
   EXPECT(norm >= 0 && norm <= 2, "norm is %jd, expected 0 (backward), 1 (forward) or 2 (ortho)", (intmax_t)norm);
-  p->factor = norm == 2 ? 1 / sqrt(elements) : p->kind.is_inverse == (norm == 0) ? 1 / elements : 1;
+  EXPECT(!p->kind.cosine || norm == 2, "norm is %jd, expected 2 (ortho)", (intmax_t)norm);
+  p->factor = p->kind.cosine                      ? 1
+              : norm == 2                         ? 1 / sqrt(elements)
+              : p->kind.is_inverse == (norm == 0) ? 1 / elements
+                                                  : 1;
   return ST_OK;
 }
 
@@ -251,17 +296,16 @@ static status fourier_run_nothing(const executor *e, void *const *view, void *sc
   return ST_OK;
 }
 
-status prepare_graph_fourier(executor *e, const graph_fourier_args *a) {
+static status fourier_prepare(executor *e, const graph_fourier_args *a, const fourier_kind *kind) {
   const tensor *x = a->x, *y = a->y;
   fourier_plan *p = PLAN(e, fourier_plan);
   const bool wide = x->dtype == ACL_DOUBLE || x->dtype == ACL_COMPLEX128;
-  *p = (fourier_plan){.kind = kinds[e->op->variant], .rank = x->rank, .in_dtype = x->dtype, .out_dtype = y->dtype};
-  const bool to_real = p->kind.half_in;
-  TRY(op_expect_dtype(x, "x", p->kind.half_out ? DTYPES_REAL : DTYPES_REAL | DTYPES_COMPLEX));
+  *p = (fourier_plan){.kind = *kind, .rank = x->rank, .in_dtype = x->dtype, .out_dtype = y->dtype};
+  TRY(op_expect_dtype(x, "x", kind->half_out || kind->cosine ? DTYPES_REAL : DTYPES_REAL | DTYPES_COMPLEX));
   TRY(op_expect_dtype(y, "y",
-                      DTYPE_BIT(to_real ? wide ? ACL_DOUBLE : ACL_FLOAT
-                                : wide  ? ACL_COMPLEX128
-                                        : ACL_COMPLEX64)));
+                      DTYPE_BIT(kind->real_out ? wide ? ACL_DOUBLE : ACL_FLOAT
+                                : wide         ? ACL_COMPLEX128
+                                               : ACL_COMPLEX64)));
   EXPECT(x->rank >= 1, "x has %d dimensions, expected 1 or more", x->rank);
   TRY(fourier_axes(a, p));
   TRY(fourier_shapes(a, p));
@@ -273,4 +317,52 @@ status prepare_graph_fourier(executor *e, const graph_fourier_args *a) {
   executor_cost(e, (uint64_t)p->n * 64 * (uint64_t)p->n_axes, (uint64_t)p->n * 128 * (uint64_t)p->n_axes);
   e->run = fourier_run;
   return ST_OK;
+}
+
+/* A list of up to MAX_RANK numbers that lives on the stack. */
+typedef union {
+  aclIntArray array;
+  char room[sizeof(aclIntArray) + MAX_RANK * sizeof(int64_t)];
+} fourier_list;
+
+/* FFTWithSize: over the last signal_ndim axes. real: the spectrum of real numbers, of which onesided is half, or real
+ * numbers of a spectrum, whose last length is then that of y. */
+static status fourier_prepare_sized(executor *e, const graph_fourier_args *a) {
+  static const char *const norms[] = {"backward", "forward", "ortho"};
+  fourier_list dim = {.array.size = 0}, n = {.array.size = 0}, norm = {.array.size = 1};
+  const int rank = a->x->rank, count = (int)a->signal_ndim;
+  EXPECT(a->signal_ndim >= 1 && a->signal_ndim <= i64_min(rank, 3), "signal_ndim is %jd, expected 1 to %d",
+         (intmax_t)a->signal_ndim, rank < 3 ? rank : 3);
+  TRY(op_expect_rank(a->y, "y", rank, rank));
+  for (norm.array.value[0] = 0; norm.array.value[0] < 3; ++norm.array.value[0])
+    if (!strcmp(norms[norm.array.value[0]], a->norm_string)) break;
+  EXPECT(norm.array.value[0] < 3, "norm is %s, expected backward, forward or ortho", a->norm_string);
+  const bool half = a->real && a->onesided;
+  fourier_kind kind = kinds[half         ? a->inverse ? GRAPH_FOURIER_REAL_INVERSE : GRAPH_FOURIER_REAL_FORWARD
+                            : a->inverse ? GRAPH_FOURIER_INVERSE
+                                         : GRAPH_FOURIER_FORWARD];
+  kind.real_out = a->real && a->inverse;
+  for (int i = 0; i < count; ++i) {
+    const int d = rank - count + i;
+    dim.array.value[dim.array.size++] = d;
+    n.array.value[n.array.size++] = half && a->inverse && d == rank - 1 ? a->y->dims[d] : a->x->dims[d];
+  }
+  if (half && a->inverse)
+    EXPECT(a->y->dims[rank - 1] / 2 + 1 == a->x->dims[rank - 1], "the last dimension of y is %jd, expected %jd or %jd",
+           (intmax_t)a->y->dims[rank - 1], (intmax_t)(2 * a->x->dims[rank - 1] - 2),
+           (intmax_t)(2 * a->x->dims[rank - 1] - 1));
+  graph_fourier_args of = *a;
+  of.n = &n.array;
+  of.dim = &dim.array;
+  of.norm_ints = &norm.array;
+  return fourier_prepare(e, &of, &kind);
+}
+
+status prepare_graph_fourier(executor *e, const graph_fourier_args *a) {
+  if (e->op->variant == GRAPH_FOURIER_SIZED) return fourier_prepare_sized(e, a);
+  if (a->type) {
+    TRY(op_expect_size(a->type->size, "type", 1));
+    EXPECT(a->type->value[0] == 2, "type is %jd, expected 2", (intmax_t)a->type->value[0]);
+  }
+  return fourier_prepare(e, a, &kinds[e->op->variant]);
 }

@@ -322,8 +322,7 @@ static void random_sort_arguments(int kind, const random_args *a, random_plan *p
   p->number[1] = kind == RANDOM_NORMAL ? a->std_float : a->to_float;
 }
 
-/* A view of a parameter, broadcast to the output's shape. */
-static status broadcast_parameter(const tensor *t, const char *name, const tensor *out, view *v) {
+status random_view_broadcast(const tensor *t, const char *name, const tensor *out, view *v) {
   const view from = view_of(t);
   *v = view_of(out);
   v->dtype = from.dtype;
@@ -375,8 +374,8 @@ static status plan_walk(random_plan *p, const arguments *g, int kind) {
     p->place[k] = 0;
     if (!g->parameter[k]) continue;
     TRY(op_expect_dtype(g->parameter[k], g->parameter_name[k], DTYPES_FLOAT));
-    TRY((kind == RANDOM_BERNOULLI ? random_view_by_place : broadcast_parameter)(g->parameter[k], g->parameter_name[k],
-                                                                                g->out, &v[n]));
+    TRY((kind == RANDOM_BERNOULLI ? random_view_by_place : random_view_broadcast)(g->parameter[k], g->parameter_name[k],
+                                                                                  g->out, &v[n]));
     p->load[k] = loops->load[g->parameter[k]->dtype][p->compute];
     p->place[k] = (int8_t)n;
     p->operand[n] = g->parameter_operand[k];

@@ -55,6 +55,9 @@ status random_key_plan(random_key *key, int64_t seed, int64_t offset, const tens
  * all. */
 status random_view_by_place(const tensor *t, const char *name, const tensor *out, view *v);
 
+/* Sets *v to a view of a parameter, broadcast to out's shape. */
+status random_view_broadcast(const tensor *t, const char *name, const tensor *out, view *v);
+
 /* A number in [0, 1) from 53 of 64 random bits. */
 static inline double random_unit(uint32_t high, uint32_t low) {
   return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;

@@ -21,7 +21,8 @@ def numbers(result):
 def compute(device, path):
     import mindspore as ms
     from mindspore import Tensor, nn, ops
-    from mindspore.ops.operations import array_ops, image_ops, math_ops
+    from mindspore.ops.auto_generate import gen_ops_prim as dct              # not in ops
+    from mindspore.ops.operations import array_ops, image_ops, math_ops, nn_ops
     from mindspore.scipy import linalg
     ms.set_device(device)
     rng = np.random.RandomState(0)
@@ -61,6 +62,25 @@ def compute(device, path):
         return np.poly(w), np.poly(ops.eigvals(v).asnumpy()), vectors @ np.diag(w) @ np.linalg.inv(vectors)
 
     pivots = Tensor([2, 3, 3, 4], ms.int32)
+
+    def stepped(operator, count, sparse, *rest):
+        """The weights after a step of a sparse optimiser, whose operands are states, rest and a gradient."""
+        states = [ms.Parameter(ops.abs(x(5, 3)) + 1, name=f'state{k}') for k in range(count)]
+        operator(*states, *rest, x(2 if sparse else 5, 3), *[Tensor([1, 3], ms.int32)] * sparse)
+        return states[0]
+
+    def trained(optimiser, **more):
+        net = nn.Dense(4, 3, weight_init=x(3, 4), bias_init=x(3))
+        step = optimiser(net.trainable_params(), **more)
+        batch = x(5, 4)
+        for _ in range(2):
+            step(ms.value_and_grad(lambda v: (net(v) ** 2).sum(), None, step.parameters)(batch)[1])
+        return [p for p in net.trainable_params()]
+
+    def numbers_of(*values):
+        return [Tensor(v, ms.float32) for v in values]
+
+    adam = numbers_of(0.9, 0.99, 0.01, 0.9, 0.99, 1e-8)
     cases = (
         lambda: (nn.AdaptiveAvgPool2d((3, 2))(x(2, 3, 7, 8))),
         lambda: (grad(nn.AdaptiveAvgPool2d((3, 2)), x(2, 3, 7, 8))),
@@ -181,6 +201,36 @@ def compute(device, path):
         lambda: (ops.index_add(ms.Parameter(x(3, 4)), Tensor([0, 2], ms.int32), x(3, 2), 1)),
         lambda: (ops.randint(1, 5, (3, 4)).shape, ops.rand(3, 4).shape, ops.randn(3, 4).shape,
                  ops.standard_normal((3, 4)).shape),
+        lambda: (ops.random_poisson(Tensor([3, 4], ms.int32), Tensor([2.0, 50.0])).shape,
+                 ops.standard_laplace((3, 4)).shape, ops.laplace((3, 4), Tensor([2.0]), Tensor([3.0])).shape,
+                 ops.TruncatedNormal()(Tensor([30, 40], ms.int32)).abs().max() < 2,
+                 ops.LogNormalReverse()(x(30, 40)).min() > 0),
+        lambda: (ops.polygamma(Tensor(2), ops.abs(x(5))), ops.igammac(ops.abs(x(4)), ops.abs(x(4))),
+                 ops.zeta(ops.abs(x(5)) + 1.5, ops.abs(x(5))),
+                 ms.grad(ops.igamma, (0, 1))(ops.abs(x(4)), ops.abs(x(4))),
+                 grad(lambda v: ops.mvlgamma(v, 2), ops.abs(x(5)) + 3)),
+        lambda: (ops.FFTWithSize(1, False, False)(z(3, 8)), ops.FFTWithSize(2, True, False, "forward")(z(3, 8)),
+                 ops.FFTWithSize(1, False, True, "ortho")(x(3, 8)), ops.FFTWithSize(1, True, True)(z(3, 5)),
+                 ops.FFTWithSize(1, False, True, onesided=False)(x(3, 7))),
+        lambda: (dct.DCT()(x(3, 8), 2, None, -1, "ortho"), dct.DCTN()(x(3, 8), 2, (4, 5), None, "ortho"),
+                 dct.IDCT()(x(3, 8), 2, 5, 0, "ortho"), dct.IDCTN()(x(3, 8), 2, None, None, "ortho")),
+        lambda: (stepped(ops.SparseApplyAdagrad(0.01), 2, True), stepped(ops.SparseApplyAdagradV2(0.01, 1e-6), 2, True),
+                 stepped(ops.SparseApplyFtrl(0.01, 0.1, 0.2, -0.5), 3, True)),
+        lambda: (stepped(nn_ops.FusedSparseAdam(), 3, True, *adam),
+                 stepped(nn_ops.FusedSparseLazyAdam(), 3, True, *adam),
+                 stepped(nn_ops.FusedSparseFtrl(0.01, 0.0, 0.0, -0.5), 3, True),
+                 stepped(nn_ops.FusedSparseProximalAdagrad(), 2, True, *numbers_of(0.1, 0.2, 0.3))),
+        lambda: (stepped(ops.ApplyAddSign(), 2, False, *numbers_of(0.1, 0.9, 0.8, 0.7)),
+                 stepped(ops.ApplyPowerSign(), 2, False, *numbers_of(0.1, 0.9, 0.8, 0.7)),
+                 stepped(ops.ApplyProximalGradientDescent(), 1, False, *numbers_of(0.1, 0.2, 0.3)),
+                 stepped(ops.ApplyGradientDescent(), 1, False, *numbers_of(0.1))),
+        lambda: (trained(nn.Adam, use_amsgrad=True), trained(nn.RMSProp, centered=True)),
+        lambda: (ops.selu(x(4)), grad(ops.acos, x(4) * 0.3), grad(ops.asin, x(4) * 0.3), grad(ops.atan, x(4)),
+                 grad(ops.acosh, ops.abs(x(4)) + 1.5), grad(ops.asinh, x(4))),
+        lambda: (ops.DivNoNan()(x(3), Tensor([0.0, 1.0, 2.0])), ops.MulNoNan()(x(3), Tensor([0.0, 1.0, 2.0]))),
+        lambda: (ops.Betainc()(ops.abs(x(5)), ops.abs(x(5)), Tensor(np.linspace(0.1, 0.9, 5), ms.float32))),
+        lambda: (ops.uniform_candidate_sampler(Tensor([[1], [3]], ms.int64), 1, 3, False, 4)[1:],
+                 ops.log_uniform_candidate_sampler(Tensor([[1, 7], [0, 4]]), 2, 5, False, 9)[1]),
     )
     results = []
     for case in cases:
