@@ -56,8 +56,8 @@ static status moe_expect_dense(const tensor *t, const char *name) {
   return ST_OK;
 }
 
-/* An input for a step, contiguous: the operand itself, or a copy of it, which is a step of its own. Of a tensor that is
- * absent there is nothing: see moe_present. */
+/* An input for a step, contiguous: the operand itself, or a copy of it, which is a step of its own. *out is
+ * not set where the tensor is absent (NULL); moe_present tells the two apart. */
 static status moe_dense(executor *e, const tensor *t, int operand, tensor *out) {
   if (!t) return ST_OK;
   *out = fused_operand(t, operand);

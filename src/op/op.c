@@ -199,11 +199,11 @@ status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t 
 status op_most_workspace(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
   executor *most;
   uint64_t most_bytes;
+  TRY(op_prepare_for(o, a, 0, true, &most_bytes, &most));
+  executor_unref(most);
   TRY(op_prepare_for(o, a, 0, false, workspace_bytes, out));
-  const status st = op_prepare_for(o, a, 0, true, &most_bytes, &most);
-  executor_unref(st == ST_OK ? most : *out);
-  if (st == ST_OK && most_bytes > *workspace_bytes) *workspace_bytes = most_bytes;
-  return st;
+  if (most_bytes > *workspace_bytes) *workspace_bytes = most_bytes;
+  return ST_OK;
 }
 
 /* ---- for prepare functions --------------------------------------------------------------------------------------- */

@@ -42,10 +42,11 @@ typedef struct {
   /* Schur form a = q t q* of a complex matrix [n, n]: t, upper triangular, replaces a. room: 2 n elements. False for a
    * matrix with infinities or NaN, or if QR iteration has not converged. */
   bool (*schur)(int64_t n, void *a, void *q, void *room);
-  /* Of a complex Schur form: q's columns become eigenvectors of norm 1, whose largest component is real and positive.
-   * room: n^2 elements. */
+  /* Takes a complex Schur form q t q*, and replaces q's columns by the matrix's eigenvectors. Each has the norm 1, and
+   * its largest component is real and positive. room: n^2 elements. */
   void (*eigenvectors)(int64_t n, const void *t, void *q, void *room);
-  /* Of a complex Schur form: t becomes q log(t) q*. room: 3 n^2 + n elements. */
+  /* Takes a complex Schur form q t q*, and replaces t by the matrix's logarithm, q log(t) q*. room: 3 n^2 + n
+   * elements. */
   void (*logarithm)(int64_t n, void *t, const void *q, void *room);
 } factorise_loops;
 
