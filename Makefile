@@ -4,9 +4,10 @@
 #   make                      build, and install in build/prefix; installs no packages, but says which are missing
 #   make packages             install Debian's packages that are missing (as root, or by sudo)
 #   make demo                 install missing packages, build, train on the digits under `cannon run`
-#   make check                install missing packages; every test: release, clang, sanitizers, coverage, style; what CI
-#                             runs. Downloads torch_npu (3 GB) and MindSpore (1 GB) from PyPI into
+#   make check                install missing packages; every test: release, sanitizers, aarch64, coverage, style; what
+#                             CI runs. Downloads torch_npu (3 GB) and MindSpore (1 GB) from PyPI into
 #                             build/torch_npu and build/mindspore
+#   make quick                what to run after a change: build, the tests of modules and of Cannon's promises, style
 #   make install PREFIX=...   an installation laid out as CANN's
 #   make wheel                the Python wheel, in build/dist; pip installs it, with all that it needs
 #   make deb                  the Debian package, in build/dist
@@ -39,7 +40,7 @@ COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
 .PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
-  build-clang timed-style check-release check-clang check-asan check-tsan check-style check-clients check-aarch64
+  configure-clang timed-style check-release check-asan check-tsan check-style check-clients check-aarch64
 all: $(BUILD)/prefix
 
 # Debian's packages. $(1): those that are needed; $(2): commands for the case that some are missing, in $$missing. On
@@ -126,6 +127,14 @@ bench: $(BUILD)/prefix
 test: $(BUILD)/prefix
 	$(call tests,$(BUILD)) -LE "clients|packages"
 
+# After a change: what it touches is built, the tests of modules and of what Cannon promises run, and the sources that
+# differ from the branch's upstream, or from the last commit, are looked at. Installs nothing.
+.PHONY: quick
+quick: $(BUILD)/prefix configure-clang
+	$(call tests,$(BUILD)) -L "unit|own" -E hosts
+	scripts/check-style layers lines names entries licence format
+	scripts/tidy $(BUILD)/clang --changed
+
 TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
 MINDSPORE = python3 tests/clients/mindspore/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/mindspore
 check-clients: $(BUILD)/prefix
@@ -136,7 +145,7 @@ check-clients: $(BUILD)/prefix
 	$(MINDSPORE)-2.7.2 --version 2.7.2
 
 # Every configuration, the release build last. Installs missing packages.
-check: packages begin-check check-clang timed-style check-asan check-tsan check-aarch64 check-release
+check: packages begin-check timed-style check-asan check-tsan check-aarch64 check-release
 
 # The wheels are downloaded while all else is built and tested. The tests NAME.environment wait for that, and download
 # again where it has failed.
@@ -147,29 +156,26 @@ begin-check: have-all-packages
 check-release: have-all-packages run-demo
 	$(call tests,$(BUILD),$(if $(filter-out -,$(TIMES)),last))
 
-# clang builds everything for its warnings and for clang-tidy, without optimising; the tests of modules run there, too.
-build-clang: have-all-packages
-	$(call build,$(BUILD)/clang,clang,-DCANNON_QUICK=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1)
-check-clang: build-clang
-	$(call tests,$(BUILD)/clang) -L unit
-
 # The same build counts which lines of src are executed: by the tests of modules, of the public libraries and of the
 # tools, and by the numeric tests with few cases.
 coverage check-asan: have-all-packages
 	$(call build,$(BUILD)/asan,gcc,-DCANNON_SANITIZE=address -DCANNON_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1")
 	@find $(BUILD)/asan -name '*.gcda' -delete
 	$(call tests,$(BUILD)/asan)
 	@$(call timed,coverage table) scripts/coverage_table.py $(BUILD)/asan
 
+# By clang, so that all but the kernels' higher levels is compiled by both compilers.
 check-tsan: have-all-packages
-	$(call build,$(BUILD)/tsan,gcc,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g")
+	$(call build,$(BUILD)/tsan,clang,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug \
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1")
 	$(call tests,$(BUILD)/tsan)
 
 # aarch64, cross-compiled and run by QEMU's user mode. scripts/aarch64_sysroot unpacks the packages that this needs.
 check-aarch64: have-all-packages
 	@$(call timed,sysroot of aarch64) scripts/aarch64_sysroot $(BUILD)/aarch64-sysroot
-	$(call build,$(BUILD)/aarch64,aarch64,-DAARCH64_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot)
+	$(call build,$(BUILD)/aarch64,aarch64,-DAARCH64_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot \
+	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1)
 	$(call tests,$(BUILD)/aarch64)
 
 timed-style:
@@ -179,8 +185,12 @@ SOURCES = $(shell git ls-files '*.c' '*.h' '*.inc' '*.cpp')
 format: have-packages
 	clang-format -i $(SOURCES)
 
-# clang-tidy sees the sources as clang compiles them.
-check-style: build-clang
+# clang-tidy sees the sources as clang compiles them, in a folder where nothing is built but the generated headers.
+configure-clang: have-all-packages
+	@cmake -S . -B $(BUILD)/clang -G Ninja --log-level=WARNING $(COMPILERS_clang)
+	@cmake --build $(BUILD)/clang --target cannon_op_headers >/dev/null
+
+check-style: configure-clang
 	scripts/check-style --self-test
 	scripts/check-style layers lines names entries licence format tidy=$(BUILD)/clang
 

@@ -19,10 +19,13 @@ import time
 SUMMARY = re.compile(r"\d+% tests passed|No tests were found")
 RESULT = re.compile(r"\s*\d+/\d+ Test +#\d+: (\S+) \.+.*?([\d.]+) sec")
 SLOWEST = 10
+CPU_LIMIT = 5000  # seconds of processor time of `make check` above which it says so; CI has 90 minutes on two cores
 
 
-def minutes(seconds):
-    return f"{seconds / 60:6.1f}"
+def shown(times):
+    """Wall time in minutes, processor time in seconds."""
+    wall, used = times
+    return f"{wall / 60:6.1f} {used:8.0f} "
 
 
 def print_slowest(tests):
@@ -35,15 +38,17 @@ def print_slowest(tests):
 def print_parts(path):
     if path == "-":
         return
-    print("\nminutes by part:\n  wall    CPU")
+    print("\nby part, minutes by the clock and seconds of processor time:\n clock     used")
     total = [0.0, 0.0]
     with open(path, encoding="utf-8") as f:
         for line in f:
             name, *times = line.rstrip("\n").split("\t")
             times = [float(t) for t in times]
             total = [a + b for a, b in zip(total, times)]
-            print(*map(minutes, times), "", name)
-    print(*map(minutes, total), "", "all")
+            print(shown(times), name)
+    print(shown(total), "all")
+    if total[1] > CPU_LIMIT:
+        print(f"warning: {total[1]:.0f} s of processor time, expected at most {CPU_LIMIT}: make tests smaller")
 
 
 def run_tests(build, options):

@@ -80,8 +80,8 @@ def default_text(op, arg, out):
 
 
 def defaults_text(ops):
-    """Lines DEFAULT(operator, attribute, type, value), for the graph engine's store of attributes (src/ge)."""
-    types = {'ARG_INT': 'int64_t', 'ARG_FLOAT': 'float', 'ARG_BOOL': 'bool', 'ARG_STRING': 'std::string'}
+    """Lines DEFAULT(operator, attribute, kind, value), for the graph engine's store of attributes (src/ge)."""
+    types = {'ARG_INT': 'integer', 'ARG_FLOAT': 'number', 'ARG_BOOL': 'bool', 'ARG_STRING': 'text'}
     return ''.join(f'DEFAULT("{op.name}", "{a.name}", {types[a.kind]}, {a.default})\n' for op in ops for a in op.args
                    if a.default is not None and a.kind in types)
 

@@ -179,13 +179,36 @@ class VISIBLE Operator {
   std::shared_ptr<OperatorImpl> impl_;
 };
 
+// The default of an attribute. A table of constants, since the same as statements takes a sanitizer's build minutes to
+// compile.
+struct Default {
+  const char *type, *attribute;
+  void (*put)(OperatorImpl &, const char *attribute, const Default &);
+  int64_t integer; // of integers and truth values
+  float number;
+  const char *text;
+};
+
+static void PutBool(OperatorImpl &impl, const char *key, const Default &d) { impl.Put<bool>(key, d.integer != 0); }
+static void PutInteger(OperatorImpl &impl, const char *key, const Default &d) { impl.Put<int64_t>(key, d.integer); }
+static void PutNumber(OperatorImpl &impl, const char *key, const Default &d) { impl.Put<float>(key, d.number); }
+static void PutText(OperatorImpl &impl, const char *key, const Default &d) { impl.Put<std::string>(key, d.text); }
+
+static const Default defaults[] = {
+#define DEFAULT_bool(op, attribute, value)    {op, attribute, PutBool, value, 0, nullptr},
+#define DEFAULT_integer(op, attribute, value) {op, attribute, PutInteger, value, 0, nullptr},
+#define DEFAULT_number(op, attribute, value)  {op, attribute, PutNumber, 0, value, nullptr},
+#define DEFAULT_text(op, attribute, value)    {op, attribute, PutText, 0, 0, value},
+#define DEFAULT(op, attribute, kind, value)   DEFAULT_##kind(op, attribute, value)
+#include "ge/defaults.def"
+};
+
 static std::shared_ptr<OperatorImpl> MakeImpl(const char *name, const char *type) {
   auto impl = std::make_shared<OperatorImpl>();
   impl->name = name ? name : "";
   impl->type = type ? type : "";
-#define DEFAULT(op, attribute, T, value)                                                                               \
-  if (impl->type == op) impl->Put<T>(attribute, value);
-#include "ge/defaults.def"
+  for (const Default &d : defaults)
+    if (impl->type == d.type) d.put(*impl, d.attribute, d);
   return impl;
 }
 

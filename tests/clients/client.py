@@ -49,6 +49,17 @@ def environment(folder, wheels, lists):
     return python
 
 
+def half(number):
+    """CANNON_SHARE for one of two halves, 0 or 1, of a test's cases; which is which changes with CANNON_SEED."""
+    return str((number + int(os.environ.get('CANNON_SEED', '0'))) % 2)
+
+
+def share(cases):
+    """Those of the cases that CANNON_SHARE wants: every other one, from the first (0) or the second on (1), or all."""
+    wanted = os.environ.get('CANNON_SHARE', '')
+    return cases[int(wanted)::2] if wanted else cases
+
+
 def run(prefix, device, here, *command, **variables):
     """In folder `here` under `cannon run`, as a user does; true where it ends well."""
     started = time.time()

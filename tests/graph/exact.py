@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 # Operators that multiply integers of 8 bits. The evaluator refuses those of onnxruntime that have no class here.
-PRODUCTS = {'MatMulInteger', 'ConvInteger', 'QLinearMatMul', 'QLinearConv', 'DynamicQuantizeLSTM', 'DynamicQuantizeMatMul',
-            'MatMulIntegerToFloat', 'QGemm', 'QAttention'}
+PRODUCTS = {'MatMulInteger', 'ConvInteger', 'QLinearMatMul', 'QLinearConv', 'DynamicQuantizeLSTM',
+            'DynamicQuantizeMatMul', 'MatMulIntegerToFloat', 'QGemm', 'QAttention'}
 
 
 class DequantizeLinear(OpRun):

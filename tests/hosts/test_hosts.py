@@ -5,6 +5,7 @@
     test_hosts.py HOSTS PROGRAM     the script that makes hosts, and the program of a rank (ranks.c)
 """
 import os
+import random
 import re
 import signal
 import subprocess
@@ -15,6 +16,9 @@ import unittest
 
 HOSTS, PROGRAM = sys.argv[1:3]
 SECONDS = 60  # after which a rank that still runs is a failure
+
+SAMPLE = os.environ.get("HOSTS_SAMPLE")  # set in sanitizers' builds, where a launch takes 5 s
+SEED = os.environ.get("CANNON_SEED", "1")
 
 
 class Hosts:
@@ -107,8 +111,9 @@ class Collectives(unittest.TestCase):
 
     def test_algorithms(self):
         """Each algorithm that HCCL_ALGO can name, on numbers of hosts that are no powers of two; same bits again."""
-        for name, layout in (("ring", [2, 2, 2]), ("H-D_R", [1] * 5), ("NHR", [2, 2, 2]), ("NB", [1] * 5),
-                             ("pairwise", [1, 2, 1])):
+        algorithms = [("ring", [2, 2, 2]), ("H-D_R", [1] * 5), ("NHR", [2, 2, 2]), ("NB", [1] * 5),
+                      ("pairwise", [1, 2, 1])]
+        for name, layout in [random.Random(SEED).choice(algorithms)] if SAMPLE else algorithms:
             with self.subTest(name):
                 settings = {"HCCL_ALGO": f"level0:NA;level1:{name}", "CANNON_NET": "tcp"}
                 self.assertEqual(self.checked(layout, **settings), self.checked(layout, **settings))
@@ -117,6 +122,8 @@ class Collectives(unittest.TestCase):
         strict = {"HCCL_DETERMINISTIC": "strict", "CANNON_NET": "tcp"}
         expected = self.checked([4], **strict)
         self.assertEqual(self.checked([2, 2], **strict), expected)
+        if SAMPLE:
+            return
         self.assertEqual(self.checked([3, 1], **strict), expected)
         self.assertEqual(self.checked([2, 2], HCCL_DETERMINISTIC="strict", CANNON_NET="ucx"), expected)
 

@@ -501,7 +501,8 @@ class Gated(unittest.TestCase):
                 to_active, to_other = gg * other * slope(function, active), gg * function(active)
             exact = np.concatenate((to_active, to_other) if first else (to_other, to_active), dim)
             slack = np.abs(np.concatenate((gg * other,) * 2, dim)) * LD(2e-13)
-            ref.check(out.get(), exact, d, ulps=4, slack=slack)
+            # GLU's has two sigmoids and three products.
+            ref.check(out.get(), exact, d, ulps=5 if op == "aclnnGluBackward" else 4, slack=slack)
         for op in ("aclnnGluBackward", "aclnnSwiGluGrad", "aclnnGeGluBackward", "aclnnGeGluV3Backward"):
             each_case(self, op, CASES, lambda gen, op=op: case(gen, op))
 

@@ -10,7 +10,7 @@
 #include "tensor/dtype.h"
 #include "unit.h"
 
-extern const comm_reduce_table comm_reduce_table_portable;
+extern const comm_reduce_table LEVEL_BASED(comm_reduce_table);
 LEVEL_IF_V3(extern const comm_reduce_table comm_reduce_table_v3;)
 LEVEL_IF_V4(extern const comm_reduce_table comm_reduce_table_v4;)
 
@@ -22,7 +22,7 @@ static int n_levels;
 
 static int find_levels(void **state) {
   (void)state;
-  levels[n_levels++] = &comm_reduce_table_portable;
+  levels[n_levels++] = &LEVEL_BASED(comm_reduce_table);
   /* Where the level in use is lower than the highest one, the processor lacks the highest, or CANNON_ISA forbids it. */
   LEVEL_IF_V3(if (isa_level_chosen() >= LEVEL_V3) levels[n_levels++] = &comm_reduce_table_v3;)
   LEVEL_IF_V4(if (isa_level_chosen() >= LEVEL_V4) levels[n_levels++] = &comm_reduce_table_v4;)

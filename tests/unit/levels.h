@@ -6,7 +6,7 @@
 #include "kernel/engine/level.h"
 #include "kernel/engine/loops.h"
 
-extern const kernel_loops loops_portable;
+extern const kernel_loops LEVEL_BASED(loops);
 LEVEL_IF_V3(extern const kernel_loops loops_v3;)
 LEVEL_IF_V4(extern const kernel_loops loops_v4;)
 
@@ -15,7 +15,7 @@ enum { MAX_LEVELS = 3 };
 /* Fills in the levels, lowest first, and returns their number. */
 static inline int levels_here(const kernel_loops *level[MAX_LEVELS]) {
   int n = 0;
-  level[n++] = &loops_portable;
+  level[n++] = &LEVEL_BASED(loops);
 #if defined(CANNON_LEVEL_V3) || defined(CANNON_LEVEL_V4)
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");

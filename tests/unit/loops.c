@@ -55,7 +55,7 @@ static bool is_nan_pattern(int dtype, const void *at) {
     memcpy(&d, at, sizeof d);
     return isnan(d);
   }
-  if (dtype_is_float(dtype)) loops_portable.load[dtype][COMPUTE_F32](&value, at, 0, 1);
+  if (dtype_is_float(dtype)) LEVEL_BASED(loops).load[dtype][COMPUTE_F32](&value, at, 0, 1);
   return isnan(value);
 }
 
@@ -108,7 +108,7 @@ static void vectors_of_halves_convert_as_single_elements(void **state) {
 
 static uint16_t half_of(int dtype, const float *x) {
   uint16_t bits;
-  loops_portable.store[dtype][COMPUTE_F32](&bits, 2, x, 1);
+  LEVEL_BASED(loops).store[dtype][COMPUTE_F32](&bits, 2, x, 1);
   return bits;
 }
 

@@ -278,7 +278,7 @@ static void exponents_decide_whether_operands_can_be_split(void **state) {
 }
 
 /* Runs the kernels of every instruction set level, whichever this process would choose. */
-extern const tile_kernels tile_kernels_portable;
+extern const tile_kernels LEVEL_BASED(tile_kernels);
 LEVEL_IF_V3(extern const tile_kernels tile_kernels_v3;)
 LEVEL_IF_V4(extern const tile_kernels tile_kernels_v4;)
 
@@ -286,9 +286,9 @@ static void kernels_of_every_level_agree(void **state) {
   (void)state;
   const tile_kernels *const chosen = tile_vector;
   random_source random = {32};
-  const tile_kernels *levels[3] = {&tile_kernels_portable};
+  const tile_kernels *levels[3] = {&LEVEL_BASED(tile_kernels)};
   int n = 1;
-  LEVEL_IF_V3(if (chosen != &tile_kernels_portable) levels[n++] = &tile_kernels_v3;)
+  LEVEL_IF_V3(if (chosen != &LEVEL_BASED(tile_kernels)) levels[n++] = &tile_kernels_v3;)
   LEVEL_IF_V4(if (chosen == &tile_kernels_v4) levels[n++] = &tile_kernels_v4;)
   for (int l = 0; l < n; l++) {
     tile_vector = levels[l];

@@ -22,7 +22,7 @@ isa_level isa_level_chosen(void) {
   LEVEL_IF_V3(if (v3 && most >= LEVEL_V3) return LEVEL_V3;)
   (void)v3, (void)v4, (void)most;
 #endif
-  return LEVEL_PORTABLE;
+  return CANNON_BASE_LEVEL;
 }
 
 bool isa_may_use(isa_level extension) { return isa_level_chosen() == LEVEL_V4 && isa_level_allowed() >= extension; }

@@ -47,7 +47,9 @@ bool isa_may_use(isa_level extension);
 #  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* The build decides which levels exist; builds with a sanitizer have fewer. */
+/* The build decides which levels exist (CANNON_LEVELS in CMakeLists.txt): CANNON_BASE is the lowest, which the library
+ * takes without a look at the processor, and those that are defined as CANNON_LEVEL_* exist besides. */
+#define LEVEL_BASED(table) LEVEL_JOIN(table, CANNON_BASE)
 #ifdef CANNON_LEVEL_V3
 #  define LEVEL_IF_V3(...) __VA_ARGS__
 #else
@@ -60,10 +62,10 @@ bool isa_may_use(isa_level extension);
 #endif
 
 #define LEVEL_CHOICE(type, pointer, table)                                                                             \
-  extern const type table##_portable;                                                                                  \
+  extern const type LEVEL_BASED(table);                                                                                \
   LEVEL_IF_V3(extern const type table##_v3;)                                                                           \
   LEVEL_IF_V4(extern const type table##_v4;)                                                                           \
-  const type *pointer = &table##_portable;                                                                             \
+  const type *pointer = &LEVEL_BASED(table);                                                                           \
   __attribute__((constructor)) static void choose_##pointer(void) {                                                    \
     LEVEL_IF_V3(if (isa_level_chosen() == LEVEL_V3) pointer = &table##_v3;)                                            \
     LEVEL_IF_V4(if (isa_level_chosen() == LEVEL_V4) pointer = &table##_v4;)                                            \

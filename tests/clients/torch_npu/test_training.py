@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models train on `npu` as they do on `cpu`: the same losses, step by step."""
+import os
+import sys
 import unittest
 
 import torch
 import torch_npu  # noqa: F401
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import client  # noqa: E402 -- in the folder above
 from models import MODELS, train
 
 TOLERANCE = {None: 1e-4, torch.bfloat16: 2e-2, torch.float16: 2e-2}  # relative
@@ -24,11 +29,11 @@ def case(name, amp):
     return test
 
 
-for name in MODELS:
+for name in client.share(list(MODELS)):
     setattr(Training, f'test_{name}', case(name, None))
-for name in ('mlp', 'cnn', 'lm', 'lm_checkpoint', 'lm_accumulate'):
-    for amp in (torch.bfloat16, torch.float16):
-        setattr(Training, f'test_{name}_{str(amp)[6:]}', case(name, amp))
+for name, amp in client.share([(name, amp) for amp in (torch.bfloat16, torch.float16)
+                               for name in ('mlp', 'cnn', 'lm', 'lm_checkpoint', 'lm_accumulate')]):
+    setattr(Training, f'test_{name}_{str(amp)[6:]}', case(name, amp))
 
 if __name__ == '__main__':
     unittest.main()

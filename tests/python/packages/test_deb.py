@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from packages import BUILD, MODULE, PackageTest, execute, package
+from packages import BUILD, MODULE, PackageTest, clean_environment, execute, package
 
 SKIPPED = 77
 PROGRAM = r"""
@@ -21,7 +21,7 @@ int main(void) { return printf("%d %s\n", aclInit(NULL), aclrtGetSocName()) < 0;
 # Runs in the root. The lines that it prints are compared.
 CHECK = r"""
 set -eu
-unset CANNON_LEDGER PYTHONDONTWRITEBYTECODE
+unset CANNON_LEDGER
 dpkg -i /try/package.deb >/dev/null
 cannon prefix
 for command in cannon npu-smi atc msprof; do
@@ -78,7 +78,7 @@ class FreshRoot(PackageTest):
             "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io",
             "--customize-hook=mkdir $1/try", *copies,
             "--customize-hook=chroot $1 sh /try/check >$1/try/told", f"--customize-hook=copy-out /try/told {work}",
-            suite, "-", env={**os.environ, "TMPDIR": str(work)})
+            suite, "-", env=clean_environment(TMPDIR=str(work)))
         self.assertEqual((work / "told").read_text(), EXPECTED)
 
 

@@ -4,7 +4,7 @@ on the CPU, each collective gives what it must, and what goes wrong is told.
 
     CANNON_PREFIX=PREFIX python tests/clients/torch_npu/distributed/test_distributed.py
 
-by an interpreter of an environment that has torch_npu and torchrun."""
+by an interpreter of an environment that has torch_npu and torchrun. CANNON_SHARE halves the cases (client.py)."""
 import contextlib
 import importlib.metadata
 import json
@@ -18,6 +18,9 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(os.path.dirname(HERE)))
+import client  # noqa: E402 -- two folders above
+
 CANNON = os.path.join(os.environ['CANNON_PREFIX'], 'bin/cannon')
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), 'torchrun')
 RELEASE = tuple(map(int, importlib.metadata.version('torch_npu').split('.')[:2]))
@@ -86,10 +89,10 @@ class Training(unittest.TestCase):
             self.assertLessEqual(abs(got - want), tolerance * abs(want), line)
 
     def test_two_ranks(self):
-        self.ranks(2, [*TRAINING, *collectives()])
+        self.ranks(2, [*client.share(TRAINING), *client.share(collectives())])
 
     def test_four_ranks(self):
-        self.ranks(4, ON_FOUR)
+        self.ranks(4, client.share(ON_FOUR))
 
     def test_blocked_formats(self):
         self.ranks(2, ('ddp_batch_norm_float16',), BLOCKED_DEVICE)
@@ -131,21 +134,28 @@ class Failing(unittest.TestCase):
                 rank.stdout.close()
         return [(rank.returncode, rank.pid, out) for rank, out in zip(ranks, outs)]
 
-    def test_other_collectives(self):
+    def test_messages(self):
+        for of_ranks in client.share([self.other_collectives, self.other_collectives_without_queue,
+                                      self.barrier_and_backward, self.other_counts, self.transfers,
+                                      self.without_lines]):
+            with self.subTest(of_ranks.__name__):
+                of_ranks()
+
+    def other_collectives(self):
         for status, _, out in self.ranks('disagree'):
             self.assertNotEqual(status, 0, out)
             for word in ('rank 0', 'rank 1', 'AllReduce', 'AllGather', '4096', line_of('all_reduce(x)'),
                          line_of('all_gather(')):
                 self.assertIn(word, out)
 
-    def test_other_collectives_without_queue(self):
+    def other_collectives_without_queue(self):
         """The calls come from the Python thread itself."""
         for status, _, out in self.ranks('disagree', env={'TASK_QUEUE_ENABLE': '0'}):
             self.assertNotEqual(status, 0, out)
             for line in (line_of('all_reduce(x)'), line_of('all_gather(')):
                 self.assertIn(line, out)
 
-    def test_barrier_and_backward(self):
+    def barrier_and_backward(self):
         """One rank is in a call that does not come back to Python; the collectives of the other come from autograd.
         """
         for status, _, out in self.ranks('apart'):
@@ -153,18 +163,18 @@ class Failing(unittest.TestCase):
             for line in (line_of('barrier()'), line_of('backward()')):
                 self.assertIn(line, out)
 
-    def test_transfers(self):
+    def transfers(self):
         for status, _, out in self.ranks('batch'):
             self.assertNotEqual(status, 0, out)
             self.assertIn(line_of('batch_isend_irecv('), out)
 
-    def test_without_lines(self):
+    def without_lines(self):
         for status, _, out in self.ranks('disagree', env={'CANNON_PYTHON_SITES': '0'}):
             self.assertNotEqual(status, 0, out)
             self.assertIn('inconsistent between ranks', out)
             self.assertNotIn('(failing.py:', out)
 
-    def test_other_counts(self):
+    def other_counts(self):
         for status, _, out in self.ranks('unequal'):
             self.assertNotEqual(status, 0, out)
             for word in ('rank 0', 'rank 1', 'AllReduce', '100', '101'):
