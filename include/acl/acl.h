@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The header that programs include: initialisation, versions, error messages, and, through the headers it includes,
- * the runtime. */
+ * the runtime, models and operators by name. */
 #ifndef ACL_ACL_H
 #define ACL_ACL_H
 
 #include "acl_mdl.h"
+#include "acl_op.h"
 #include "acl_rt.h"
 
 #ifdef __cplusplus

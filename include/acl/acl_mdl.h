@@ -29,7 +29,7 @@
 #ifndef ACL_ACL_MDL_H
 #define ACL_ACL_MDL_H
 
-#include "acl_rt_types.h"
+#include "acl_rt.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -425,9 +425,6 @@ ACL_FUNC_VISIBILITY aclError aclmdlCreateAndGetOpDesc(uint32_t deviceId, uint32_
                                                       size_t *numInputs, aclTensorDesc **outputDesc,
                                                       size_t *numOutputs);
 ACL_FUNC_VISIBILITY const char *aclmdlGetOpAttr(aclmdlDesc *modelDesc, const char *opName, const char *attr);
-
-/* Handle of a model running instance. */
-typedef void *aclmdlRI;
 
 /* Whom a capture forbids synchronous copies and fills: see above. */
 typedef enum {

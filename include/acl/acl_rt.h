@@ -19,7 +19,6 @@
 #ifndef ACL_ACL_RT_H
 #define ACL_ACL_RT_H
 
-#include "acl_mdl.h"
 #include "acl_rt_types.h"
 
 #ifdef __cplusplus
@@ -666,5 +665,7 @@ ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void *userdata, int32_t length, aclr
 #ifdef __cplusplus
 }
 #endif
+
+#include "acl_mdl.h" /* at the end, since it includes this header: programs rely on both directions */
 
 #endif

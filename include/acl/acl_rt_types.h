@@ -876,6 +876,9 @@ typedef enum aclmdlRICondHandleFlag {
   ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1,
 } aclmdlRICondHandleFlag;
 
+/* Handle of a model running instance (acl_mdl.h). */
+typedef void *aclmdlRI;
+
 typedef enum aclmdlRICondTaskType {
   ACL_MODEL_RI_COND_TYPE_IF = 0,
   ACL_MODEL_RI_COND_TYPE_WHILE = 1,
