@@ -42,6 +42,10 @@ status mdl_load_with(const void *bytes, size_t n, const char *folder, const mode
 status mdl_load_file_with(const char *path, const model_options *o, void *site, uint32_t *id);
 status mdl_load_file(const char *path, const model_memory *given, void *site, uint32_t *id);
 
+/* The gear of an execution with this dataset: the one that was set for the model, else the one that the buffer of
+ * MODEL_GEAR_INPUT holds, as callers may fill it by themselves; -1: the model has none. ST_MODEL_GEAR. */
+status mdl_gear(const aclmdlDataset *d, uint32_t id, const model *m, int *gear);
+
 /* Queues an execution of a model with these datasets. awaited: the caller waits for it at once. work: memory for this
  * execution; NULL: the model's. */
 status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool awaited,

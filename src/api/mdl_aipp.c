@@ -221,14 +221,15 @@ static const aipp_config *find_aipp(const model *m, size_t index, bool added) {
 static status no_aipp(size_t index) { return fail(ST_AIPP_NOT_THERE, "input %zu has no AIPP", index); }
 
 /* Writes the parameters into the buffer of the added input, after checking that they fit the model in its gear. */
-static status write_parameters(const model *m, const aipp_config *c, const aclmdlDataset *d, const aclmdlAIPP *a) {
+static status write_parameters(const model *m, uint32_t id, const aipp_config *c, const aclmdlDataset *d,
+                               const aclmdlAIPP *a) {
   const size_t index = (size_t)model_aipp_parameters(m, c);
   const aipp_header head = {.magic = AIPP_MAGIC, .n = a->n, .common = a->common};
   void *view;
   int n, gear = 0;
   (void)model_inputs(m, &n);
   onnx_shape shapes[n]; /* a model has few inputs */
-  if (model_gears_of(m)->kind) gear = d->gear_of ? d->gear : gears_largest(model_gears_of(m));
+  if (model_gears_of(m)->kind) gear = d->gear_of == id ? d->gear : gears_largest(model_gears_of(m));
   model_gear_shapes(m, gear, shapes);
   const int64_t *dims = shapes[c->input].dims;
   for (uint64_t i = 0; i < a->n; ++i) TRY(aipp_check(&a->common, &a->pictures[i], dims[1], dims[2], dims[3]));
@@ -251,7 +252,7 @@ aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset *dataset, size_t ind
   NEED(aippParmsSet);
   NEED_OK(mdl_find(modelId, &m));
   const aipp_config *c = find_aipp(m, index, true);
-  const status st = c ? write_parameters(m, c, dataset, aippParmsSet) : no_aipp(index);
+  const status st = c ? write_parameters(m, modelId, c, dataset, aippParmsSet) : no_aipp(index);
   model_unref(m);
   API_RETURN(st);
 }
@@ -270,7 +271,7 @@ aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset *dataset, siz
   else if (!c->dynamic)
     st = fail(ST_AIPP_STATIC, "the AIPP of input %zu is static", index);
   else
-    st = write_parameters(m, c, dataset, aippParmsSet);
+    st = write_parameters(m, modelId, c, dataset, aippParmsSet);
   model_unref(m);
   API_RETURN(st);
 }

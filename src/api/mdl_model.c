@@ -275,11 +275,12 @@ static status write_back(const model *m, const model_buffer *b, aclmdlDataset *d
 
 status mdl_submit(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, stream *s, bool awaited,
                   const model_memory *work, void *site) {
-  const int gear = input->gear_of == id ? input->gear : -1;
+  int gear;
   model_buffer *in = NULL, *out = NULL;
   model *m;
   TRY(mdl_find(id, &m));
-  status st = read_buffers(input, "input", &in);
+  status st = mdl_gear(input, id, m, &gear);
+  if (st == ST_OK) st = read_buffers(input, "input", &in);
   if (st == ST_OK) st = read_buffers(output, "output", &out);
   if (st == ST_OK) st = model_submit(m, s, in, (int)input->n, out, (int)output->n, gear, awaited, work, site);
   if (st == ST_OK) st = write_back(m, out, output);

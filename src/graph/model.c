@@ -486,6 +486,7 @@ status model_convert(const model *m, onnx_shape *shapes, ir_graph **out) {
 }
 
 const model_gears *model_gears_of(const model *m) { return &m->gears; }
+int model_gear_input(const model *m) { return m->n_inputs; }
 
 void model_gear_shapes(const model *m, int gear, onnx_shape *inputs) {
   memcpy(inputs, m->fixed, (size_t)m->n_inputs * sizeof *inputs);

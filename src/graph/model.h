@@ -74,8 +74,8 @@ void model_hold(model *m);
 void model_unref(model *m);
 
 /* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. A model with gears
- * has one more input, MODEL_GEAR_INPUT, whose contents are not read; the bytes of its inputs and the outputs are those
- * of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
+ * has one more input, MODEL_GEAR_INPUT, whose contents the entry points read; the bytes of its inputs and the outputs are
+ * those of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
 #define MODEL_GEAR_INPUT "ascend_mbatch_shape_data"
 #define MODEL_AIPP_INPUT "ascend_dynamic_aipp_data"
 const model_port *model_inputs(const model *m, int *n);
@@ -84,6 +84,8 @@ const model_port *model_outputs(const model *m, int *n);
 /* The model's gears, whose kind may be GEARS_NONE; the shapes of its inputs in a gear, into an array for all but the
  * added input; and the shapes of its outputs in the gear that was chosen last, or the largest. */
 const model_gears *model_gears_of(const model *m);
+/* The index of MODEL_GEAR_INPUT, where the model has gears: the number of its own inputs. */
+int model_gear_input(const model *m);
 void model_gear_shapes(const model *m, int gear, onnx_shape *inputs);
 void model_choose_gear(model *m, int gear);
 status model_current_output(model *m, int i, model_port *out);

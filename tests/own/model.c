@@ -183,6 +183,10 @@ static void test_open_shape(void **state) {
     assert_int_equal(aclGetTensorDescSize(said), (size_t)rows * 3 * sizeof(float));
     free_buffers(&b);
   }
+  check_written_gear(id, ROWS, true);
+  check_written_gear(id, 1, true);
+  check_written_gear(id, 0, false);
+  check_written_gear(id, ROWS + 1, false);
   CHECK_OK(aclmdlUnload(id));
   CHECK_OK(aclmdlDestroyDesc(d));
   free(om);
@@ -274,6 +278,24 @@ static void test_configurations(void **state) {
   free(om);
 }
 
+/* A dataset for which no gear was set: what the program wrote into the added input counts, and must be a gear. */
+static void check_written_gear(uint32_t id, int32_t written, bool is_gear) {
+  buffers b = make_buffers(ROWS, input);
+  void *gear = device_memory(sizeof written);
+  add(b.in, gear, sizeof written);
+  CHECK_OK(aclrtMemcpy(gear, sizeof written, &written, sizeof written, ACL_MEMCPY_HOST_TO_DEVICE));
+  if (is_gear) {
+    CHECK_OK(aclmdlExecute(id, b.in, b.out));
+    check_result(&b, input, written);
+  } else {
+    assert_int_equal(aclmdlExecute(id, b.in, b.out), 145013);
+    const char *const words = aclGetRecentErrMsg();
+    assert_true(words && strstr(words, "no gear was set") && strstr(words, "it was made for"));
+  }
+  CHECK_OK(aclrtFree(gear));
+  free_buffers(&b);
+}
+
 /* Gears of a kind: 1 and ROWS rows. */
 static void check_gears(cannon_model_gears kind) {
   static const int64_t numbers[] = {1, ROWS};
@@ -314,9 +336,11 @@ static void check_gears(cannon_model_gears kind) {
       CHECK_OK(aclmdlSetDynamicBatchSize(id, b.in, index, (uint64_t)rows));
       assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, index, 3), 145013);
       assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, 7, 1), 145011);
+      assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, 0, 1), 145011); /* the input itself, which stays as it is */
       assert_int_equal(aclmdlSetInputDynamicDims(id, b.in, index, &shape), ACL_ERROR_MODEL_NOT_DYNAMIC);
     } else {
       CHECK_OK(aclmdlSetInputDynamicDims(id, b.in, index, &shape));
+      assert_int_equal(aclmdlSetInputDynamicDims(id, b.in, 0, &shape), 145011);
       assert_int_equal(aclmdlSetDynamicBatchSize(id, b.in, index, 1), ACL_ERROR_MODEL_NOT_DYNAMIC);
     }
     CHECK_OK(aclmdlGetCurOutputDims(d, 0, &dims));
