@@ -74,8 +74,8 @@ void model_hold(model *m);
 void model_unref(model *m);
 
 /* The number of inputs or outputs, which are inputs[0] and so on. They live as long as the model. A model with gears
- * has one more input, MODEL_GEAR_INPUT, whose contents the entry points read; the bytes of its inputs and the outputs are
- * those of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
+ * has one more input, MODEL_GEAR_INPUT, whose contents the entry points read; the bytes of its inputs and the outputs
+ * are those of the largest gear. Behind it are an input MODEL_AIPP_INPUT for each input with dynamic AIPP. */
 #define MODEL_GEAR_INPUT "ascend_mbatch_shape_data"
 #define MODEL_AIPP_INPUT "ascend_dynamic_aipp_data"
 const model_port *model_inputs(const model *m, int *n);
