@@ -24,7 +24,8 @@ VEC_INLINE void bf16_store_vec(uint16_t *to, vec v) {
   const __m256i up = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, one));
   const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
   const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-  const __m256i words = _mm256_blendv_epi8(rounded, nan, (__m256i)(v != v));
+  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q));
+  const __m256i words = _mm256_blendv_epi8(rounded, nan, is_nan);
   _mm_storeu_si128((void *)to, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 #endif
