@@ -112,7 +112,6 @@ static int npu_smi_parse(int argc, char **argv, npu_smi_command *c) {
   const int n_forms = c->is_watch + c->lists + c->maps + (q->type != NULL);
   if (n_forms > 1) return npu_smi_bad_argument("several of watch, -l, -m and -t");
   if (q->chip_given && !q->device_given) return npu_smi_wrong('i', "", "the number of a device before -c");
-  if ((q->device_given || q->chip_given) && !q->type && !c->is_watch) return npu_smi_wrong('t', "", npu_smi_types);
   return 0;
 }
 
@@ -130,6 +129,10 @@ static void add_devices(device_list *devices, const stats_list *processes) {
 static int print_info(npu_smi_machine *m, npu_smi_command *c) {
   if (c->query.device_given && c->query.device >= m->devices.count) {
     fprintf(stderr, "npu-smi: -i is %u, expected a device below %u\n", c->query.device, m->devices.count);
+    return 1;
+  }
+  if (c->query.device_given && !c->query.type && !c->is_watch && !c->lists && !c->maps) {
+    fprintf(stderr, "npu-smi: -i is %u, expected -t before it, with one of %s\n", c->query.device, npu_smi_types);
     return 1;
   }
   if (c->lists) return npu_smi_list(m);

@@ -630,7 +630,9 @@ class Live(MonitorTest):
 
     def test_npu_smi_refuses_wrong_arguments(self):
         for arguments, named in ((("-t", "paint", "-i", "0"), "'paint'"), (("-t", "usages", "-c", "0"), "-i is ''"),
-                                 (("-i", "0"), "-t is ''"), (("-t", "usages", "-i", "1"), "-i is 1"),
+                                 (("-i", "0"), "expected -t before it, with one of"),
+                                 (("-i", "9"), "-i is 9, expected a device below 1"),
+                                 (("-t", "usages", "-i", "1"), "-i is 1"),
                                  (("-t", "usages", "-i", "x"), "'x'"), (("-l", "-m"), "several of"),
                                  (("-t", "usages", "-i", "0", "-c", "1"), "-c is '1'"), (("-d", "1"), "-d is '1'"),
                                  (("watch", "-s", "px"), "-s is 'px'"), (("watch", "-d", "0"), "-d is '0'"),
