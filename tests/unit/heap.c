@@ -451,7 +451,7 @@ static uint64_t any_size(random_source *random) {
 static void *allocate_and_free(void *seed) {
   random_source random = {(uintptr_t)seed};
   held_block held[HELD] = {{0}};
-  for (int round = 0; round < ROUNDS(WITH_TSAN ? 1500 : 6000); round++) {
+  for (int round = 0; round < ROUNDS(6000); round++) {
     held_block *b = &held[random_below(&random, HELD)];
     if (b->p) drop(b);
     b->n = any_size(&random);
