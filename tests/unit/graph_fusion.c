@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/sanitizer.h"
 #include "graph/nodes.h"
 #include "graph/program.h"
+#include "slow.h"
 
 #define CHECK(expression) assert_int_equal(expression, ST_OK)
 
@@ -280,7 +280,7 @@ static void check_seed(uint32_t seed) {
 
 static void test_random_graphs(void **state) {
   (void)state;
-  /* AddressSanitizer's build takes a few, others with another CANNON_SEED. */
+  /* Slow builds take a few, others with another CANNON_SEED. */
   const char *const given = getenv("CANNON_SEED");
   const uint32_t n = WITH_ASAN ? SEEDS / 10 : SEEDS,
                  first = given ? (uint32_t)(strtoull(given, NULL, 10) % (SEEDS / n)) * n : 0;

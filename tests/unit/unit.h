@@ -19,10 +19,10 @@
 #undef fail
 #pragma pop_macro("fail")
 
-#include "base/sanitizer.h"
+#include "slow.h"
 
-/* Sanitizers slow down by a factor of 5 to 20, so their builds run fewer random cases. */
-#define ROUNDS(n) (WITH_ASAN || WITH_TSAN ? (n) / 10 : (n))
+/* How many random cases, of n on an ordinary build. */
+#define ROUNDS(n) (SLOWED_DOWN ? (n) / 10 : (n))
 
 /* splitmix64 */
 typedef struct {
