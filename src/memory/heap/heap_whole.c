@@ -29,18 +29,19 @@ uint64_t heap_new_number(heap *h) { return atomic_fetch_add_explicit(&h->last_nu
 
 void heap_pieces(heap *h, uintptr_t address, uint64_t bytes, heap_piece *pieces, size_t most, size_t *n) {
   const pages *p = store_pages(h->store);
-  uint64_t at = address - h->config.window;
+  uint64_t at = address - h->config.window, end = UINT64_MAX; /* of the last piece, in the file */
   *n = 0;
   mutex_lock(&h->lock);
   INVARIANT(at < h->config.window_bytes && bytes <= h->config.window_bytes - at);
   for (uint64_t left = bytes; left;) {
     const uint64_t in_granule = GRANULE_BYTES - at % GRANULE_BYTES, piece = in_granule < left ? in_granule : left;
     const uint64_t offset = pages_offset(p, at);
-    heap_piece *last = *n && *n <= most ? &pieces[*n - 1] : NULL;
-    if (last && last->offset + last->bytes == offset)
-      last->bytes += piece;
-    else if ((*n)++ < most)
-      pieces[*n - 1] = (heap_piece){offset, piece};
+    if (end != offset) {
+      if ((*n)++ < most) pieces[*n - 1] = (heap_piece){offset, piece};
+    } else if (*n <= most) {
+      pieces[*n - 1].bytes += piece;
+    }
+    end = offset + piece;
     at += piece;
     left -= piece;
   }
