@@ -9,6 +9,9 @@ import collections
 import re
 
 FLAGS = {'': 'ARG_READ', '!': 'ARG_WRITTEN', '&': 'ARG_READ | ARG_WRITTEN'}
+# What is read of an operand: the words after @ (ops/README.md).
+ROLES = {'all': '', 'part': ' | ARG_READ_IN_PART', 'none': ' | ARG_READ_PERHAPS', 'moved': ' | ARG_MOVED',
+         'moved_in_order': ' | ARG_MOVED | ARG_IN_ORDER'}
 # member of op_arg's union: (C type, ending of the member's name if an argument has several types)
 FIELDS = {'tensor': ('const tensor *', 'tensor'), 'tensors': ('const aclTensorList *', 'list'),
           'scalar': ('const scalar *', 'scalar'), 'scalars': ('const aclScalarList *', 'scalars'),
@@ -30,6 +33,18 @@ def parse_names(text):
         raise ValueError('expected: names FAMILY  member = argument argument, member = argument')
     parts = [p.split(' = ') for p in m[2].split(', ')]
     return {m[1]: {argument: member for member, arguments in parts for argument in arguments.split()}}
+
+
+def role_flags(kind, access, role, whole):
+    """Text of the flags for what is read of an operand. whole: the operator computes element by element, so that each
+    element of an operand that is read and written is read."""
+    if not role:
+        if access == '&' and not whole:
+            raise ValueError(f'after {kind}& a word is missing that says what is read of it: @{", @".join(ROLES)}')
+        return ''
+    if role not in ROLES or not kind.startswith('Tensor') or access == '!':
+        raise ValueError(f'{kind}{access}@{role}: expected @{", @".join(ROLES)}, and a tensor or a list that is read')
+    return ROLES[role]
 
 
 def add_names(names, more):

@@ -5,7 +5,7 @@ import collections
 import re
 import sys
 
-from families import FLAGS, Fillers, add_names, parse_names
+from families import FLAGS, Fillers, add_names, parse_names, role_flags
 
 # type: (arg_kind, member of op_arg's union), for inputs and outputs, and for attributes
 OPERANDS = {'Tensor': ('ARG_TENSOR', 'tensor'), 'TensorList': ('ARG_TENSOR_LIST', 'tensors'),
@@ -13,7 +13,7 @@ OPERANDS = {'Tensor': ('ARG_TENSOR', 'tensor'), 'TensorList': ('ARG_TENSOR_LIST'
 ATTRIBUTES = {'ints': ('ARG_INT_ARRAY', 'ints'), 'int': ('ARG_INT', 'integer'), 'float': ('ARG_FLOAT', 'real'),
               'bool': ('ARG_BOOL', 'boolean'), 'string': ('ARG_STRING', 'string'), 'any': ('ARG_ANY', None)}
 LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+([A-Z]\w*))?(\s+any_format)?$')
-OPERAND = re.compile(r'(stored )?(\w+)(!?)(\??) (\w+)$')
+OPERAND = re.compile(r'(stored )?(\w+)(!?)(\??)(?:@(\w+))? (\w+)$')
 ATTRIBUTE = re.compile(r'(\w+) \.(\w+)(?:=(\S*))?$')
 
 Op = collections.namedtuple('Op', 'name args family variant any_format')
@@ -26,7 +26,7 @@ def operand(text):
         raise ValueError(f'{text!r}: expected one of {", ".join(OPERANDS)}, ! and ? where they apply, and a name')
     kind, field = OPERANDS[m[2]]
     flags = FLAGS[m[3]] + (' | ARG_OPTIONAL' if m[4] else '') + (' | ARG_STORED' if m[1] else '')
-    return Arg(m[5], kind, field, flags, None)
+    return Arg(m[6], kind, field, flags + role_flags(m[2], m[3], m[5], False), None)
 
 
 def attribute(text):

@@ -19,7 +19,8 @@ import sys
 import textwrap
 
 import gen_aclops
-from families import FIELDS, FLAGS, Fillers, add_names, families, header_text, parse_names, snake_case
+from families import (FIELDS, FLAGS, Fillers, add_names, families, header_text, parse_names, role_flags,
+                      snake_case)
 
 # schema type: (arg_kind, member of op_arg's union, C types that it may stand for, with or without const)
 TYPES = {
@@ -38,10 +39,12 @@ TYPES = {
     'pointer': ('ARG_ANY', 'pointer', {}),
 }
 FUNCTION = re.compile(r'function (\w+)$')
-LINE = re.compile(r'(\w+)\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
-ARGUMENT = re.compile(r'(\w+)([!&]?)(\??) (\w+)$')
+LINE = re.compile(r'(\w+)(@\w+)?\((.*)\)\s+(\w+)(?:\s+(\w+))?$')
+ARGUMENT = re.compile(r'(\w+)([!&]?)(\??)(?:@(\w+))? (\w+)$')
+# Families that compute element by element.
+ELEMENTWISE = ('elementwise', 'limited')
 
-Arg = collections.namedtuple('Arg', 'type access optional name c_type kind field')
+Arg = collections.namedtuple('Arg', 'type access optional name c_type flags kind field')
 # Headers of CANN after 8.1 that ggml's backend includes.
 LATER_HEADERS = ('aclnnop/aclnn_recurrent_gated_delta_rule.h',)
 
@@ -118,12 +121,16 @@ def parse(path, known, known_functions):
     return read
 
 
-def parse_argument(text):
+def parse_argument(text, all_role, whole):
+    """all_role: what is read of operands that do not say it themselves, a word or None."""
     a = ARGUMENT.match(text)
     if not a or a.group(1) not in TYPES:
-        raise ValueError(f'{text!r}: expected a type, ! or & and ? where they apply, and a name')
-    kind, access, optional, name = a.groups()
-    return Arg(kind, access, bool(optional), name, None, *TYPES[kind][:2])
+        raise ValueError(f'{text!r}: expected a type, ! or & and ? where they apply, perhaps @ and a word, and a name')
+    kind, access, optional, role, name = a.groups()
+    if not role and all_role and kind.startswith('Tensor') and access != '!':
+        role = all_role
+    flags = FLAGS[access] + (' | ARG_OPTIONAL' if optional else '') + role_flags(kind, access, role, whole)
+    return Arg(kind, access, bool(optional), name, None, flags, *TYPES[kind][:2])
 
 
 def parse_line(text, known):
@@ -131,8 +138,9 @@ def parse_line(text, known):
     m = LINE.match(text)
     if not m:
         raise ValueError('expected: Name(Type name, ...)  family [VARIANT], or: function Name')
-    name, arguments, family, variant = m.groups()
-    args = [parse_argument(p.strip()) for p in arguments.split(',')]
+    name, role, arguments, family, variant = m.groups()
+    args = [parse_argument(p.strip(), role and role[1:], family in ELEMENTWISE) for p in arguments.split(',')]
+    arguments = re.sub(r'@\w+', '', arguments)
     if known is None:
         return Op(name, 'aclnn' + name, None, args, family, variant or '0', None, f'{name}({arguments})')
     function = next((f for f in ('aclnn' + name, 'acl' + name) if f in known), None)
@@ -229,9 +237,8 @@ def launch(op):
 
 def table_entry(op, fillers, scope=''):
     """Text of the operator's schema and entry in the operator table, a variable that is `static` or the library's."""
-    flags = [FLAGS[a.access] + (' | ARG_OPTIONAL' if a.optional else '') for a in op.args]
     return [f'static const arg_schema schema_{op.name}[] = {{',
-            *(f'    {{"{a.name}", {a.kind}, {f}}},' for a, f in zip(op.args, flags)),
+            *(f'    {{"{a.name}", {a.kind}, {a.flags}}},' for a in op.args),
             '};',
             f'{scope}op op_{op.name} = {{.name = "{op.name}", .function = "{op.function}",',
             f'    .schema = schema_{op.name}, .n_args = {len(op.args)}, .variant = {op.variant},',

@@ -84,7 +84,12 @@ typedef struct {
 enum {
   HOOK_READS = 1,
   HOOK_WRITES = 2,
-  HOOK_SCRATCH = 4 /* a workspace: its contents mean nothing before and after */
+  HOOK_SCRATCH = 4, /* a workspace: its contents mean nothing before and after */
+  /* What is read, if not all bytes. */
+  HOOK_READS_PART = 8,     /* other operands' contents choose which */
+  HOOK_READS_PERHAPS = 16, /* perhaps none: the task writes some places and leaves the others, or a factor is 0 */
+  HOOK_MOVES_BYTES = 32,   /* what is written elsewhere are these bytes, as they are */
+  HOOK_IN_ORDER = 64,      /* the elements in their order, repeated where there are fewer than are written */
 };
 
 /* What the program said of a tensor. */
@@ -98,7 +103,7 @@ typedef struct {
 typedef struct {
   uintptr_t address;         /* of the first byte, as the program holds it */
   uint64_t bytes;            /* to the end of the last byte */
-  uint32_t access;           /* HOOK_READS, HOOK_WRITES, HOOK_SCRATCH */
+  uint32_t access;           /* HOOK_READS, ... */
   const char *name;          /* of the operator's argument, of which a list may have several; NULL: none */
   const hook_shape *shape;   /* NULL: all bytes of the range */
   const hook_tensor *tensor; /* of an operator's argument; NULL: it is not known */

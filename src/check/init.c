@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check/init_rules.h"
 #include "check/shadow.h"
 #include "trace/stack.h"
 
@@ -91,10 +90,9 @@ static void check_read(const shadow_task *t, uint32_t i, shadow_findings *out) {
   const hook_access *a = &t->told->accesses[i];
   const place p = state_place(t, i);
   if (!is_suspect(&p) || shadow_is_unordered) return;
-  const read_rule rule = t->told->effect == HOOK_MOVES ? READ_ALL : init_read_rule(t->told->name, a->name);
-  if (rule == READ_NONE || rule == READ_MOVED) return;
+  if (a->access & (HOOK_READS_PERHAPS | HOOK_MOVES_BYTES)) return;
   const unwritten_bytes u = init_look(&p);
-  if (!u.n || (rule == READ_SOME && u.n < u.all) || is_padding(t, &u)) return;
+  if (!u.n || (a->access & HOOK_READS_PART && u.n < u.all) || is_padding(t, &u)) return;
   tell_read(t, i, &u, out);
   state_put(&p, false);
 }
@@ -188,8 +186,7 @@ static bool moves_nothing_written(const shadow_task *t, int *suspect) {
   *suspect = -1;
   for (uint32_t i = 0; i < t->n; ++i) {
     const hook_access *a = &t->told->accesses[i];
-    if (!(a->access & HOOK_READS) || a->access & HOOK_SCRATCH) continue;
-    if (init_read_rule(t->told->name, a->name) != READ_MOVED) continue;
+    if (!(a->access & HOOK_MOVES_BYTES)) continue;
     const place p = t->block[i] ? state_place(t, i) : (place){0};
     const bool is = t->block[i] && is_suspect(&p);
     const unwritten_bytes u = is ? init_look(&p) : (unwritten_bytes){0};
@@ -199,7 +196,7 @@ static bool moves_nothing_written(const shadow_task *t, int *suspect) {
   return nothing;
 }
 
-/* Whether any operand that is read may have unwritten bytes: only then, rules have to be looked up. */
+/* Whether any operand that is read may have unwritten bytes: only then, a closer look is needed. */
 static bool reads_suspects(const shadow_task *t) {
   for (uint32_t i = 0; i < t->n; ++i) {
     if (!t->block[i] || (t->told->accesses[i].access & (HOOK_READS | HOOK_SCRATCH)) != HOOK_READS) continue;
@@ -222,8 +219,9 @@ static void note_write(const shadow_task *t, uint32_t i, bool unwritten) {
  * same order; otherwise the outputs are unwritten only if nothing of the sources was written. */
 static void note_moved(const shadow_task *t, uint32_t i, int source, bool nothing) {
   hook_shape dst, src;
-  const bool exact = source >= 0 && !nothing && init_keeps_order(t->told->name) && told_elements(t, i, &dst) &&
-                     told_elements(t, (uint32_t)source, &src) && is_broadcast_to(&src, &dst);
+  const bool exact = source >= 0 && !nothing && t->told->accesses[source].access & HOOK_IN_ORDER &&
+                     told_elements(t, i, &dst) && told_elements(t, (uint32_t)source, &src) &&
+                     is_broadcast_to(&src, &dst);
   if (!exact) {
     note_write(t, i, source >= 0 && nothing);
     return;

@@ -28,9 +28,9 @@ typedef struct {
   uint64_t moved_bytes;  /* for account.h: the size of all elements, or the extent if that is smaller (elements share
                             bytes) */
   const char *name;      /* of the argument */
-  uint8_t flags;         /* ARG_READ, ARG_WRITTEN, OPERAND_WHOLE */
-  uint8_t argument;      /* index in the schema */
+  uint16_t flags;        /* those of the schema, and OPERAND_WHOLE */
   uint16_t list_index;   /* in a tensor list */
+  uint8_t argument;      /* index in the schema */
 } operand;
 
 enum { OPERAND_WHOLE = 32 }; /* the extent has no gaps between elements */

@@ -89,10 +89,17 @@ static unsigned operand_access(const operand *p) {
   return (p->flags & ARG_READ ? VMM_READ : 0) | (p->flags & ARG_WRITTEN ? VMM_WRITE : 0);
 }
 
+/* What is read of an operand, as hooks have it. */
+static unsigned operand_reads(const operand *p) {
+  return (p->flags & ARG_READ_IN_PART ? HOOK_READS_PART : 0) | (p->flags & ARG_READ_PERHAPS ? HOOK_READS_PERHAPS : 0) |
+         (p->flags & ARG_MOVED ? HOOK_MOVES_BYTES : 0) | (p->flags & ARG_IN_ORDER ? HOOK_IN_ORDER : 0);
+}
+
 /* Tells of an operand; of its elements only, if these are described and have gaps between them. */
 static void tell_operand(const executor *e, int i, const void *view, task_use *tell, void *argument) {
   const operand *p = &e->operands[i];
-  task_range r = {.view = view, .bytes = p->extent_bytes, .access = operand_access(p), .name = p->name};
+  task_range r = {
+      .view = view, .bytes = p->extent_bytes, .access = operand_access(p), .reads = operand_reads(p), .name = p->name};
   hook_tensor told;
   int64_t strides[MAX_RANK];
   const dumped_tensor *d = e->tensors ? &e->tensors[i] : NULL;

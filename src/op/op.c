@@ -68,7 +68,7 @@ static uint64_t extent_bytes(const tensor *t) {
 
 static void fill_operand(executor *e, operand *p, const arg_schema *s, int argument, int list_index, const tensor *t) {
   p->name = s->name;
-  p->flags = (uint8_t)(s->flags | (t && t->contiguous ? OPERAND_WHOLE : 0));
+  p->flags = (uint16_t)(s->flags | (t && t->contiguous ? OPERAND_WHOLE : 0));
   p->argument = (uint8_t)argument;
   p->list_index = (uint16_t)list_index;
   p->data = t ? t->data : NULL;

@@ -38,12 +38,18 @@ enum {
   ARG_WRITTEN = 2,
   ARG_OPTIONAL = 4,
   ARG_ATTRIBUTE = 8,
-  ARG_STORED = 16 /* the last two are for aclop.h */
+  ARG_STORED = 16, /* this and the former are for aclop.h */
+  /* 32 is executor.h's. What is read of an operand, if not all of its elements (ops/README.md). */
+  ARG_READ_IN_PART = 64,
+  ARG_READ_PERHAPS = 128,
+  ARG_MOVED = 256,
+  ARG_IN_ORDER = 512,
 };
 
 typedef struct {
   const char *name;
-  uint8_t kind, flags;
+  uint8_t kind;
+  uint16_t flags;
 } arg_schema;
 
 typedef union {

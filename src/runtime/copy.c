@@ -260,7 +260,8 @@ static void fill_uses(const task *t, task_use *tell, void *argument) {
 
 /* A prefetch has no effect on contents. */
 static void prefetch_uses(const task *t, task_use *tell, void *argument) {
-  tell(argument, &(task_range){.view = t->set.dst, .bytes = t->set.bytes, .access = VMM_READ});
+  tell(argument,
+       &(task_range){.view = t->set.dst, .bytes = t->set.bytes, .access = VMM_READ, .reads = HOOK_READS_PERHAPS});
 }
 
 static const task_kind captured_copy = {.name = "memcpy",

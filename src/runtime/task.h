@@ -43,6 +43,7 @@ typedef struct {
   const void *view; /* the address as kernels see it (memory/memory.h) */
   uint64_t bytes;
   unsigned access;           /* VMM_READ, VMM_WRITE */
+  unsigned reads;            /* what is read: HOOK_READS_PART, ...; 0: all bytes */
   bool is_scratch;           /* a workspace */
   const char *name;          /* of an operator's argument; NULL: none */
   const hook_tensor *tensor; /* of an operator's argument; NULL: not known. Valid during the call, as is: */

@@ -69,7 +69,7 @@ static void add_access(void *argument, const task_range *r) {
   const hook_tensor *kept = keep_tensor(l, r);
   l->access[l->n] = (hook_access){.address = memory_address_of_view(r->view),
                                   .bytes = r->bytes,
-                                  .access = r->access | (r->is_scratch ? HOOK_SCRATCH : 0),
+                                  .access = r->access | r->reads | (r->is_scratch ? HOOK_SCRATCH : 0),
                                   .name = r->name,
                                   .shape = r->shape && kept ? &kept->shape : NULL,
                                   .tensor = r->tensor ? kept : NULL};

@@ -141,7 +141,7 @@ typedef struct {
 /* An operand of a task; its address is written as the difference to that of the one before in the payload. */
 typedef struct {
   uint64_t address, bytes;
-  uint32_t access; /* HOOK_READS, ... (base/hooks.h) */
+  uint32_t access; /* HOOK_READS, HOOK_WRITES, HOOK_SCRATCH (base/hooks.h) */
 } record_access;
 
 /* Append to a payload of *n bytes, of which RECORD_MAX_PAYLOAD have room; false: there is none. `last`: the address of

@@ -12,7 +12,7 @@ static void put_accesses(record *r, const hook_task *t) {
   r->payload = payload;
   for (uint32_t i = 0; i < t->n_accesses; ++i) {
     const hook_access *a = &t->accesses[i];
-    const record_access told = {a->address, a->bytes, a->access};
+    const record_access told = {a->address, a->bytes, a->access & (HOOK_READS | HOOK_WRITES | HOOK_SCRATCH)};
     if (!record_put_access(payload, &r->payload_bytes, told, last)) {
       record_put(r);
       *r = (record){.kind = RECORD_ACCESSES, .payload = payload};
