@@ -3,7 +3,8 @@
 #
 #   make                      build, and install in build/prefix; installs no packages, but says which are missing
 #   make packages             install Debian's packages that are missing (as root, or by sudo)
-#   make demo                 install missing packages, build, train on the digits under `cannon run`
+#   make demo                 install the packages that a build needs, build for this machine's processor, train on the
+#                             digits under `cannon run`
 #   make check                install missing packages; every test: release, sanitizers, aarch64, coverage, style; what
 #                             CI runs. Downloads torch_npu (3 GB) and MindSpore (1 GB) from PyPI into
 #                             build/torch_npu and build/mindspore
@@ -20,7 +21,8 @@
 #   make docs                 the HTML reference of include/cannon, in build/docs
 #   make format               rewrite the sources in the project's format
 #
-# demo, check and packages are the only ones that install packages; the others stop where one is missing.
+# demo, check and packages are the only ones that install packages; the others stop where one is missing. All but demo
+# build the kernels for all processors, and go on from what demo has built.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -39,7 +41,7 @@ COMPILERS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 # The seed of the random numeric tests: another for every state of the tree, the same whenever that is tested again.
 export CANNON_SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null || date +%s))
 
-.PHONY: all demo check test install bench format packages clean coverage have-packages have-all-packages begin-check \
+.PHONY: all demo check test install bench format packages packages-to-build clean coverage have-packages have-all-packages begin-check \
   configure-clang timed-style check-release check-asan check-tsan check-style check-clients check-aarch64
 all: $(BUILD)/prefix
 
@@ -61,17 +63,19 @@ tell = echo "missing packages:" $$missing >&2; echo "to install them: make packa
 
 packages:
 	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS),$(install_missing))
+packages-to-build:
+	$(call missing,$(PACKAGES_TO_BUILD),$(install_missing))
 
 have-packages:
 	$(call missing,$(PACKAGES_TO_BUILD),$(tell))
 have-all-packages:
 	$(call missing,$(PACKAGES_TO_BUILD) $(PACKAGES_TO_CHECK) $(PACKAGES_TO_CROSS),$(tell))
 
-# One build folder per configuration: $(1) folder, $(2) compiler, $(3) further options of CMake. The installation is
-# remade each time, from nothing, so that the tests see what a user would.
+# One build folder per configuration: $(1) folder, $(2) compiler, $(3) further options of CMake, $(4) targets. The
+# installation is remade each time, from nothing, so that the tests see what a user would.
 define build
 @cmake -S . -B $(1) -G Ninja --log-level=WARNING $(COMPILERS_$(2)) $(3)
-@$(call timed,build $(1)) cmake --build $(1)
+@$(call timed,build $(1)) cmake --build $(1) --target $(4)
 @cmake -E rm -rf $(1)/prefix
 @DESTDIR= cmake --install $(1) --prefix $(abspath $(1))/prefix >/dev/null
 endef
@@ -82,9 +86,15 @@ check: TIMES := $(BUILD)/times.tsv
 timed = scripts/checks.py part $(TIMES) "$(1)"
 tests = scripts/checks.py $(or $(2),tests) $(TIMES) "test $(1)" $(1)
 
+# The demo builds the kernels for this machine's processor only, in a new build folder; all else builds what is missing.
+LEVELS := -DCANNON_LEVELS=all
+TARGETS := all
+demo: LEVELS := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DCANNON_LEVELS=native)
+test quick check check-release: TARGETS := all tests/all bench/all
+
 .PHONY: $(BUILD)/prefix
 $(BUILD)/prefix: have-packages
-	$(call build,$(BUILD),gcc,)
+	$(call build,$(BUILD),gcc,$(LEVELS),$(TARGETS))
 
 install: $(BUILD)/prefix
 	@cmake --install $(BUILD) --prefix $(abspath $(PREFIX)) >/dev/null
@@ -100,7 +110,7 @@ deb: $(BUILD)/prefix
 	packaging/deb/make_deb $(BUILD) $(BUILD)/dist
 
 # The demo is built as a user's project, against the installation alone. Installs missing packages.
-demo: packages run-demo
+demo: packages-to-build run-demo
 
 .PHONY: run-demo
 run-demo: $(BUILD)/prefix
@@ -116,6 +126,7 @@ run-onnx: $(BUILD)/prefix
 	@cmake --build $(BUILD)/onnx_example
 	@cmake --build $(BUILD)/onnx_example --target run
 
+bench: TARGETS := all bench/all
 bench: $(BUILD)/prefix
 	python3 bench/run.py --build $(BUILD)
 	python3 bench/alloc.py --build $(BUILD)
@@ -160,7 +171,7 @@ check-release: have-all-packages run-demo
 # tools, and by the numeric tests with few cases.
 coverage check-asan: have-all-packages
 	$(call build,$(BUILD)/asan,gcc,-DCANNON_SANITIZE=address -DCANNON_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1")
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1",all tests/all)
 	@find $(BUILD)/asan -name '*.gcda' -delete
 	$(call tests,$(BUILD)/asan)
 	@$(call timed,coverage table) scripts/coverage_table.py $(BUILD)/asan
@@ -168,14 +179,14 @@ coverage check-asan: have-all-packages
 # By clang, so that all but the kernels' higher levels is compiled by both compilers.
 check-tsan: have-all-packages
 	$(call build,$(BUILD)/tsan,clang,-DCANNON_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1")
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1",all tests/all)
 	$(call tests,$(BUILD)/tsan)
 
 # aarch64, cross-compiled and run by QEMU's user mode. scripts/aarch64_sysroot unpacks the packages that this needs.
 check-aarch64: have-all-packages
 	@$(call timed,sysroot of aarch64) scripts/aarch64_sysroot $(BUILD)/aarch64-sysroot
 	$(call build,$(BUILD)/aarch64,aarch64,-DAARCH64_SYSROOT=$(abspath $(BUILD))/aarch64-sysroot \
-	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1)
+	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1,all tests/all)
 	$(call tests,$(BUILD)/aarch64)
 
 timed-style:

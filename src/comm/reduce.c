@@ -3,7 +3,7 @@
 #include "comm/reduce.h"
 
 #include "comm/reduce_level.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 
 LEVEL_CHOICE(comm_reduce_table, comm_reductions, comm_reduce_table)
 

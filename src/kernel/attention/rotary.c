@@ -7,7 +7,7 @@
 
 #include "kernel/attention/attention_level.h"
 #include "kernel/attention/rotary_level.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/attention/attention.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 
 LEVEL_CHOICE(attention_loops, attention_rows, attention_loops)
 

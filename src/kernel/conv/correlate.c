@@ -11,7 +11,7 @@
 #include "kernel/conv/packed_products.h"
 #include "kernel/conv/phase_products.h"
 #include "kernel/conv/reference.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "runtime/parallel.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/conv/conv_loops.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 

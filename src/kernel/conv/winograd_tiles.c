@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/conv/winograd_tiles.h"
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(winograd_loops_table, winograd_loops, winograd_loops_table)

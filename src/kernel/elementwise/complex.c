@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/elementwise/complex.h"
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(complex_loops, complex_functions, complex_loops)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 
 #include <stdbool.h>
 

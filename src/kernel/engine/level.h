@@ -4,7 +4,8 @@
  *
  *     const norm_loops LEVELED(norm_loops) = {.mean = mean, ...};
  *
- * a header declares the pointer through which other files call them, and one other file defines that pointer:
+ * a header declares the pointer through which other files call them, and one other file defines that pointer
+ * (level_choice.h):
  *
  *     extern const norm_loops *norm;              (the header)
  *     LEVEL_CHOICE(norm_loops, norm, norm_loops)   (type, pointer, table; set before main)
@@ -46,29 +47,5 @@ bool isa_may_use(isa_level extension);
 #else
 #  define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
-
-/* The build decides which levels exist (CANNON_LEVELS in CMakeLists.txt): CANNON_BASE is the lowest, which the library
- * takes without a look at the processor, and those that are defined as CANNON_LEVEL_* exist besides. */
-#define LEVEL_BASED(table) LEVEL_JOIN(table, CANNON_BASE)
-#ifdef CANNON_LEVEL_V3
-#  define LEVEL_IF_V3(...) __VA_ARGS__
-#else
-#  define LEVEL_IF_V3(...)
-#endif
-#ifdef CANNON_LEVEL_V4
-#  define LEVEL_IF_V4(...) __VA_ARGS__
-#else
-#  define LEVEL_IF_V4(...)
-#endif
-
-#define LEVEL_CHOICE(type, pointer, table)                                                                             \
-  extern const type LEVEL_BASED(table);                                                                                \
-  LEVEL_IF_V3(extern const type table##_v3;)                                                                           \
-  LEVEL_IF_V4(extern const type table##_v4;)                                                                           \
-  const type *pointer = &LEVEL_BASED(table);                                                                           \
-  __attribute__((constructor)) static void choose_##pointer(void) {                                                    \
-    LEVEL_IF_V3(if (isa_level_chosen() == LEVEL_V3) pointer = &table##_v3;)                                            \
-    LEVEL_IF_V4(if (isa_level_chosen() == LEVEL_V4) pointer = &table##_v4;)                                            \
-  }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/lock.h"
 #include "base/sync.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 
 LEVEL_CHOICE(index_loops, indexing, index_loops)

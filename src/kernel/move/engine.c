@@ -2,7 +2,7 @@
 /* Planning and running moves, see move.h. */
 #include <string.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/rows.h"
 #include "kernel/move/move.h"

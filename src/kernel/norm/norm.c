@@ -2,7 +2,7 @@
 /* See norm.h and channels.h. */
 #include "kernel/norm/norm.h"
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/norm/channels.h"
 
 LEVEL_CHOICE(norm_loops, norm, norm_loops)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and LogSoftmax along any dimension, and their gradients. */
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/families.h"
 #include "kernel/norm/panels.h"
 #include "kernel/norm/softmax_columns.h"

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/norm/softmax_loops.h"
 

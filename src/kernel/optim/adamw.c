@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/walk.h"
 #include "kernel/families.h"

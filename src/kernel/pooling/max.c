@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/pooling/pooling_loops.h"

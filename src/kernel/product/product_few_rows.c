@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GEMV and small-m GEMM, with at most FEW_ROWS rows. The time is bound by reading B. */
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/few_rows.h"
 #include "kernel/product/product.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/families.h"
 #include "kernel/product/factors.h"

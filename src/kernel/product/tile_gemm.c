@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/tile_kernel.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/quant/quant_param.h"
 
 LEVEL_CHOICE(quant_sums_table, quant_sums, quant_sums_table)

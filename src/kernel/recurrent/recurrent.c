@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/product/product.h"
 
 LEVEL_CHOICE(cell_loops, cells, cell_loops)

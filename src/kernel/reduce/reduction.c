@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "kernel/engine/implementation.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/reduce/reduction_plan.h"
 
 LEVEL_CHOICE(reduction_loops, reduction, reduction)

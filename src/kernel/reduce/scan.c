@@ -7,7 +7,7 @@
  * compute all totals first. */
 #include "kernel/reduce/scan.h"
 #include "kernel/engine/axis.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/families.h"
 #include "kernel/reduce/fold.h"
 #include "op/executor.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"

@@ -3,7 +3,7 @@
  * number and reads its actual shape after synchronising. A contiguous output is then contiguous in that shape. */
 #include "kernel/sort/compact.h"
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
 #include "op/executor.h"

@@ -2,7 +2,7 @@
 /* Runs sorts and selections over rows, see sort_rows.h. */
 #include "kernel/sort/sort_rows.h"
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "runtime/parallel.h"
 
 LEVEL_CHOICE(sort_table, sorts, sorts)
