@@ -28,6 +28,8 @@
 MAKEFLAGS += --no-print-directory
 
 BUILD ?= build
+# ON: warnings are errors, as in CI.
+WERROR ?=
 PREFIX ?= /usr/local/cannon
 PACKAGES_TO_BUILD := build-essential cmake ninja-build pkg-config libcjson-dev libdw-dev libcmocka-dev \
   libucx-dev zlib1g-dev python3 python3-dev
@@ -74,7 +76,7 @@ have-all-packages:
 # One build folder per configuration: $(1) folder, $(2) compiler, $(3) further options of CMake, $(4) targets. The
 # installation is remade each time, from nothing, so that the tests see what a user would.
 define build
-@cmake -S . -B $(1) -G Ninja --log-level=WARNING $(COMPILERS_$(2)) $(3)
+@cmake -S . -B $(1) -G Ninja --log-level=WARNING $(COMPILERS_$(2)) $(if $(WERROR),-DCANNON_WERROR=$(WERROR)) $(3)
 @$(call timed,build $(1)) cmake --build $(1) --target $(4)
 @cmake -E rm -rf $(1)/prefix
 @DESTDIR= cmake --install $(1) --prefix $(abspath $(1))/prefix >/dev/null
@@ -143,7 +145,7 @@ test: $(BUILD)/prefix
 .PHONY: quick
 quick: $(BUILD)/prefix configure-clang
 	$(call tests,$(BUILD)) -L "unit|own" -E hosts
-	scripts/check-style layers lines names entries licence format
+	scripts/check-style layers lines names bodies purpose counts rooms entries licence format
 	scripts/tidy $(BUILD)/clang --changed
 
 TORCH_NPU = python3 tests/clients/torch_npu/run.py --prefix $(BUILD)/prefix --venv $(BUILD)/torch_npu
@@ -203,7 +205,7 @@ configure-clang: have-all-packages
 
 check-style: configure-clang
 	scripts/check-style --self-test
-	scripts/check-style layers lines names entries licence format tidy=$(BUILD)/clang
+	scripts/check-style layers lines names bodies purpose counts rooms entries licence format tidy=$(BUILD)/clang
 
 include scripts/docs.mk
 

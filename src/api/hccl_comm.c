@@ -49,10 +49,14 @@ static hccl_outcome init_by_info(uint32_t n_ranks, const HcclRootInfo *info, uin
   return create_or_defer(&what);
 }
 
+static hccl_outcome root_info(HcclRootInfo *out) {
+  if (!out) return HCCL_REFUSE(HCCL_E_PTR, "rootInfo is NULL, expected a pointer");
+  return hccl_outcome_of(bootstrap_root_info((unsigned char *)out->internal));
+}
+
 HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
   API_ENTER();
-  if (!rootInfo) HCCL_RETURN(HCCL_REFUSE(HCCL_E_PTR, "rootInfo is NULL, expected a pointer"));
-  HCCL_RETURN(hccl_outcome_of(bootstrap_root_info((unsigned char *)rootInfo->internal)));
+  HCCL_RETURN(root_info(rootInfo));
 }
 
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm) {
@@ -72,8 +76,7 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootI
 
 HcclResult HcclGetRootInfoScalable(HcclRootInfo *rootInfo) {
   API_ENTER();
-  if (!rootInfo) HCCL_RETURN(HCCL_REFUSE(HCCL_E_PTR, "rootInfo is NULL, expected a pointer"));
-  HCCL_RETURN(hccl_outcome_of(bootstrap_root_info((unsigned char *)rootInfo->internal)));
+  HCCL_RETURN(root_info(rootInfo));
 }
 
 /* All ranks meet at the first root: one is enough for as many as COMM_MOST_RANKS. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The text and the page of `cannon advise` (advise_report.h). */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans in words, and what they mean for the program's lines. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_append.h"
 #include "cli/advise_report.h"
 #include "cli/figures.h"
 #include "fit/must_alloc.h"
-
-static void words_add(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void words_add(char *text, size_t room, const char *format, ...) {
-  const size_t n = strlen(text);
-  va_list list;
-  va_start(list, format);
-  vsnprintf(text + n, room - n, format, list);
-  va_end(list);
-}
 
 static const char *words_link(const advice *a, uint32_t link) {
   return a->model->history->modules[a->model->links[link].module].name;
@@ -28,31 +19,32 @@ static void words_of_links(const advice *a, const uint32_t *group, char *text, s
   for (uint32_t from = 0, to; from < n; from = to) {
     for (to = from + 1; to < n && !group[from] == !group[to];) ++to;
     if (!group[from]) continue;
-    words_add(text, room, "%s%s", before, format_text(words_link(a, from)));
-    if (to - from > 1) words_add(text, room, "%s%s", to - from > 2 ? " to " : ", ", format_text(words_link(a, to - 1)));
+    text_append(text, room, "%s%s", before, format_text(words_link(a, from)));
+    if (to - from > 1)
+      text_append(text, room, "%s%s", to - from > 2 ? " to " : ", ", format_text(words_link(a, to - 1)));
     before = ", ";
   }
-  if (*before == ' ') words_add(text, room, " nothing");
+  if (*before == ' ') text_append(text, room, " nothing");
 }
 
 void advise_plan_words(const advise_report *r, const advise_plan *p, char *text, size_t room) {
   static const char *const storage[] = {"", "amp, ", "16 bits for all, "};
   static const char *const attention[] = {"", "chunked attention, ", "flash attention, "};
   *text = '\0';
-  words_add(text, room, "%s%s", storage[p->storage], attention[p->attention]);
-  if (p->micro_batches > 1) words_add(text, room, "%u micro-batches, ", p->micro_batches);
-  if (p->zero) words_add(text, room, "ZeRO %u on %u devices, ", p->zero, r->advice->devices);
-  if (p->offload && p->n_moved) words_add(text, room, "offload of %u blocks, ", p->n_moved);
-  if (p->recompute == RECOMPUTE_ALL) words_add(text, room, "recompute all, ");
-  if (p->recompute == RECOMPUTE_SQRT) words_add(text, room, "recompute groups of the square root, ");
+  text_append(text, room, "%s%s", storage[p->storage], attention[p->attention]);
+  if (p->micro_batches > 1) text_append(text, room, "%u micro-batches, ", p->micro_batches);
+  if (p->zero) text_append(text, room, "ZeRO %u on %u devices, ", p->zero, r->advice->devices);
+  if (p->offload && p->n_moved) text_append(text, room, "offload of %u blocks, ", p->n_moved);
+  if (p->recompute == RECOMPUTE_ALL) text_append(text, room, "recompute all, ");
+  if (p->recompute == RECOMPUTE_SQRT) text_append(text, room, "recompute groups of the square root, ");
   if (p->recompute == RECOMPUTE_CHOSEN && p->group) {
-    words_add(text, room, "recompute");
+    text_append(text, room, "recompute");
     words_of_links(r->advice, p->group, text, room);
-    words_add(text, room, ", ");
+    text_append(text, room, ", ");
   }
   size_t n = strlen(text);
   if (n > 2) text[n -= 2] = '\0';
-  if (!n) words_add(text, room, p->prune ? "free what nothing reads" : "as it is");
+  if (!n) text_append(text, room, p->prune ? "free what nothing reads" : "as it is");
 }
 
 static const char *words_place(const history_line *l, char *text, size_t room) {

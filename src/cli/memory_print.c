@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The text of `cannon memory` (memory_report.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The summary of a run as JSON (summary.h). */
 #include "cli/faults_help.h"
 #include "cli/figures.h"
 #include "cli/health.h"

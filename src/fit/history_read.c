@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the records of a recording into a history (history_build.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lets calls write a model's outputs where the caller wants them, where they can (pass.h). */
 #include "graph/nodes.h"
 #include "graph/pass.h"
 

@@ -241,10 +241,8 @@ int executor_result(executor *e, const tensor *t, const tensor *most, int dim) {
 
 void executor_cost(executor *e, uint64_t bytes, uint64_t operations) {
   enum { L2_BYTES = 1 << 20, L3_BYTES = 64 << 20, OPERATIONS_PER_NS = 32 };
-  const uint64_t rate = bytes <= L2_BYTES   ? 96
-                        : bytes <= L3_BYTES ? 28
-                                            : 14; /* bytes/ns, measured with additions of
-                                                                                 floats */
+  /* Bytes in a nanosecond, measured with additions of floats. */
+  const uint64_t rate = bytes <= L2_BYTES ? 96 : bytes <= L3_BYTES ? 28 : 14;
   const uint64_t ns = 30 + bytes / rate + operations / OPERATIONS_PER_NS;
   e->touched_bytes = bytes;
   e->cost_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;

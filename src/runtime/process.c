@@ -130,9 +130,8 @@ static void forget(void) {
   device_set_default(-1);
   error_scope_process(false);
   dump_forget();
-  if (!atomic_load(&device_is_child))
-    profiler_run_end(); /* in a forked child, the session and its files belong to the
-                                                             parent */
+  /* In a forked child, the session and its files belong to the parent. */
+  if (!atomic_load(&device_is_child)) profiler_run_end();
 }
 
 status process_init(const char *config_path) {

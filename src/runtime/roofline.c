@@ -50,9 +50,8 @@ roofline_time roofline_of(const device_profile *p, const roofline_work *w) {
   uint64_t slowest = 0;
   for (int b = 0; b < STATS_N_BOUNDS; ++b) {
     if (b != STATS_BOUND_LATENCY && t.tier_ns[b] > slowest) slowest = t.tier_ns[b];
-    if (t.tier_ns[b] && t.tier_ns[b] >= t.tier_ns[t.bound])
-      t.bound = (stats_bound)b; /* of equal ones the last: the
-                                                                                         cube unit rather than its L0 */
+    /* Of equal ones the last: the cube unit rather than its L0. */
+    if (t.tier_ns[b] && t.tier_ns[b] >= t.tier_ns[t.bound]) t.bound = (stats_bound)b;
   }
   t.ns = t.tier_ns[STATS_BOUND_LATENCY] + slowest;
   return t;

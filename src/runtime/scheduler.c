@@ -365,10 +365,9 @@ static stream *pick_any(void) {
   unsigned n = 0;
   stream *chosen = NULL;
   mutex_lock(&scheduler.lock);
+  /* Each of the n streams so far is the chosen one with the same probability. */
   for (stream *s = scheduler.first; s; s = s->next_listed)
-    if (is_runnable(s) && scheduler_random(++n) == 0)
-      chosen = s; /* each of the n streams so far with the same
-                                                                     probability */
+    if (is_runnable(s) && scheduler_random(++n) == 0) chosen = s;
   if (chosen) object_ref(&chosen->o);
   mutex_unlock(&scheduler.lock);
   return chosen;

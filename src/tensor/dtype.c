@@ -56,8 +56,8 @@ int dtype_promote(int a, int b) {
     return a == ACL_COMPLEX128 || b == ACL_COMPLEX128 || a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_COMPLEX128
                                                                                             : ACL_COMPLEX64;
   if (ca == CLASS_INTEGER) return promote_integers(a, b);
-  return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT; /* two different types, float16 with bfloat16
-                                                                         among them */
+  /* Of two different types, float16 with bfloat16 among them. */
+  return a == ACL_DOUBLE || b == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT;
 }
 
 bool dtype_can_cast(int from, int to) {

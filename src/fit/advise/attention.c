@@ -18,20 +18,15 @@ static bool attention_is_softmax(const history_task *t) {
          !strstr(t->name, "Grad") && !strstr(t->name, "Backward") && !strstr(t->name, "CrossEntropy");
 }
 
-static uint32_t attention_item(const advise_model *m, uint32_t access) {
-  const uint32_t block = m->history->accesses[access].block;
-  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
-}
-
 /* Marks blocks of exactly this size that a task touches besides a marked one. Returns whether there is a new one. */
 static bool attention_spread(const advise_model *m, const history_task *t, uint64_t bytes, uint8_t *is_score) {
   bool has = false, grew = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = attention_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     has |= i != HISTORY_NONE && is_score[i] && m->items[i].bytes == bytes;
   }
   for (uint32_t a = t->first_access; has && a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = attention_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     const bool fits = i != HISTORY_NONE && m->items[i].bytes == bytes && m->items[i].is_of_step;
     if (!fits || is_score[i]) continue;
     is_score[i] = 1;
@@ -46,7 +41,7 @@ static bool attention_feeds_product(const advise_model *m, const uint8_t *is_sco
     const history_task *t = &m->history->tasks[m->first_task + n];
     if (t->phase != HISTORY_FORWARD || !advise_is_product(t->name)) continue;
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-      const uint32_t i = attention_item(m, a);
+      const uint32_t i = advise_item_of(m, a);
       const bool reads = m->history->accesses[a].access & HISTORY_READS;
       if (reads && i != HISTORY_NONE && is_score[i] && m->items[i].bytes == bytes) return true;
     }
@@ -76,7 +71,7 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
     const history_task *t = &m->history->tasks[m->first_task + n];
     bool touches = false;
     for (uint32_t x = t->first_access; x < t->first_access + t->n_accesses; ++x) {
-      const uint32_t i = attention_item(m, x);
+      const uint32_t i = advise_item_of(m, x);
       touches |= i != HISTORY_NONE && a->is_score[i];
     }
     if (!touches) continue;
@@ -101,7 +96,7 @@ static void attention_find_kept(const advise_model *m, advise_attention *a, unsi
     uint64_t scores = 0, made = 0;
     bool touches = false;
     for (uint32_t x = t->first_access; t->phase == HISTORY_FORWARD && x < t->first_access + t->n_accesses; ++x) {
-      const uint32_t i = attention_item(m, x);
+      const uint32_t i = advise_item_of(m, x);
       if (i == HISTORY_NONE) continue;
       touches |= a->is_score[i];
       if (a->is_softmax[i] && (h->accesses[x].access & HISTORY_READS)) scores = h->accesses[x].bytes;
@@ -118,7 +113,7 @@ static void attention_find_kept(const advise_model *m, advise_attention *a, unsi
 /* The block that a softmax writes, or HISTORY_NONE. */
 static uint32_t attention_result(const advise_model *m, const history_task *t) {
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a)
-    if (m->history->accesses[a].access & HISTORY_WRITES) return attention_item(m, a);
+    if (m->history->accesses[a].access & HISTORY_WRITES) return advise_item_of(m, a);
   return HISTORY_NONE;
 }
 

@@ -4,11 +4,6 @@
 
 #include "fit/advise/change.h"
 
-static uint32_t batch_item(const advise_model *m, uint32_t access) {
-  const uint32_t block = m->history->accesses[access].block;
-  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
-}
-
 /* ---- which blocks ------------------------------------------------------------------------------------------------ */
 
 static bool batch_may_grow(const advise_item *i) {
@@ -20,14 +15,14 @@ static bool batch_may_grow(const advise_item *i) {
 static void batch_follow(advise_model *m, const history_task *t, bool *is_written) {
   bool reads = false, reads_growing = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = batch_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     const uint32_t access = m->history->accesses[a].access;
     if (i == HISTORY_NONE || !(access & HISTORY_READS) || (access & HISTORY_SCRATCH)) continue;
     reads = true;
     reads_growing |= m->items[i].grows;
   }
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = batch_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     if (i == HISTORY_NONE || !(m->history->accesses[a].access & HISTORY_WRITES) || is_written[i]) continue;
     is_written[i] = true;
     if (t->phase == HISTORY_FORWARD && reads && !reads_growing) m->items[i].grows = false;
@@ -87,7 +82,7 @@ bool advise_batch_note(advise_model *m) {
 static double batch_share(const advise_model *m, const history_task *t) {
   double all = 0, growing = 0;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = batch_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     const double bytes = (double)m->history->accesses[a].bytes;
     all += bytes;
     if (i != HISTORY_NONE && m->items[i].grows) growing += bytes;

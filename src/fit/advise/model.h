@@ -78,6 +78,12 @@ typedef struct {
   uint64_t reserved; /* the largest sum of segments, and of blocks outside of any, in the recording */
 } advise_model;
 
+/* The item of the block that an access is to; HISTORY_NONE: the block is not in the step. */
+static inline uint32_t advise_item_of(const advise_model *m, uint32_t access) {
+  const uint32_t block = m->history->accesses[access].block;
+  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
+}
+
 /* NULL: there is no memory. A history without blocks has a model with a peak of 0. */
 advise_model *advise_model_new(const history *h, advise_time time);
 void advise_model_free(advise_model *m);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Changes of a recorded run, and the peak of memory with them (advise/model.h). */
 #include <stdlib.h>
 #include <string.h>
 

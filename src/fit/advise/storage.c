@@ -7,11 +7,6 @@
 
 #include "fit/advise/change.h"
 
-static uint32_t storage_item(const advise_model *m, uint32_t access) {
-  const uint32_t block = m->history->accesses[access].block;
-  return block < m->history->n_blocks ? m->item_of[block] : HISTORY_NONE;
-}
-
 unsigned advise_element_bytes(const advise_model *m) {
   double votes[5] = {0};
   for (size_t n = 0; n < m->n_tasks; ++n) {
@@ -91,7 +86,7 @@ static bool storage_of_task(storage_state *s, const history_task *t) {
   const bool product = advise_is_product(t->name), wide = storage_is_wide(t->name);
   bool all_half = true, reads = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = storage_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_READS) || (h->accesses[a].access & HISTORY_SCRATCH))
       continue;
     if (m->items[i].is_of_step) {
@@ -104,7 +99,7 @@ static bool storage_of_task(storage_state *s, const history_task *t) {
       return false;
   }
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-    const uint32_t i = storage_item(m, a);
+    const uint32_t i = advise_item_of(m, a);
     if (i == HISTORY_NONE || !(h->accesses[a].access & HISTORY_WRITES) || !storage_is_big(&m->items[i])) continue;
     s->is_half[i] = product || (reads && all_half && !wide);
   }
@@ -135,7 +130,7 @@ static double storage_saved_ns(const storage_state *s) {
     double was = 0, is = 0;
     if (t->phase != HISTORY_FORWARD && t->phase != HISTORY_BACKWARD) continue;
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
-      const uint32_t i = storage_item(m, a);
+      const uint32_t i = advise_item_of(m, a);
       if (i == HISTORY_NONE || !m->items[i].bytes) continue;
       was += (double)m->items[i].bytes;
       is += advise_is_product(t->name) ? (double)m->items[i].bytes / 2 : (double)s->e->items[i].bytes;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads an ONNX file, whose contents are not trusted, into the structures of onnx.h. */
 #include <stdlib.h>
 #include <string.h>
 

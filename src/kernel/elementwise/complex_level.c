@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of complex numbers on tiles of parts (complex.h), compiled once per instruction set level. */
 #include "kernel/elementwise/complex.h"
 
 #include <math.h>

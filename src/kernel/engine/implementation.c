@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/engine/implementation.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text_append.h"
 #include "base/variables.h"
 
 static implementation_family *families; /* not changed after main has begun */
@@ -67,33 +67,25 @@ struct implementation_choice {
   char reason[160];
 };
 
-__attribute__((format(printf, 3, 4))) static void add_words(char *text, size_t bytes, const char *format, ...) {
-  const size_t n = strlen(text);
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text + n, bytes - n, format, args);
-  va_end(args);
-}
-
 /* "a, b do not fit" */
 static void add_names(char *text, size_t bytes, const implementation_family *f, uint32_t which, const char *verb) {
   if (!which) return;
-  if (*text) add_words(text, bytes, "; ");
+  if (*text) text_append(text, bytes, "; ");
   const char *comma = "";
   for (int i = 0; i < f->n; ++i)
-    if (which >> i & 1) add_words(text, bytes, "%s%s", comma, f->list[i].name), comma = ", ";
-  add_words(text, bytes, " %s not %s", which & (which - 1) ? "do" : "does", verb);
+    if (which >> i & 1) text_append(text, bytes, "%s%s", comma, f->list[i].name), comma = ", ";
+  text_append(text, bytes, " %s not %s", which & (which - 1) ? "do" : "does", verb);
 }
 
 static void find_words(const implementation_family *f, const finding *found, char *text, size_t bytes) {
   *text = '\0';
   if (found->chosen == found->forced)
-    add_words(text, bytes, "%s", found->why);
+    text_append(text, bytes, "%s", found->why);
   else if (found->forced)
-    add_words(text, bytes, "%s, %s, does not fit", found->forced->name, found->why);
+    text_append(text, bytes, "%s, %s, does not fit", found->forced->name, found->why);
   add_names(text, bytes, f, found->unfit & ~(found->forced ? 1u << (found->forced - f->list) : 0), "fit");
   add_names(text, bytes, f, found->slow, "pay");
-  if (!*text) add_words(text, bytes, "first of the list");
+  if (!*text) text_append(text, bytes, "first of the list");
 }
 
 __attribute__((cold)) static void log_choice(const implementation_family *f, const finding *found) {

@@ -2,7 +2,7 @@
 /* The choice among the tables of level.h, for the files that define the pointers.
  *
  * The build decides which levels exist (CANNON_LEVELS in CMakeLists.txt), and writes it to the header that is included
- * here: CANNON_BASE is the lowest, which the library takes without a look at the processor, and those that are defined as
+ * here: CANNON_BASE is the lowest, which the library takes without a look at the processor; those that are defined as
  * CANNON_LEVEL_* exist besides. Only these few files are compiled anew when that changes. */
 #ifndef CANNON_KERNEL_ENGINE_LEVEL_CHOICE_H
 #define CANNON_KERNEL_ENGINE_LEVEL_CHOICE_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Merges the partial results that threads have of one result of a reduction (reduction_plan.h). */
 #include <math.h>
 
 #include "kernel/reduce/reduction_plan.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The taps and weights by which a grid sampler reads a point (grid.h). */
 #include <math.h>
 
 #include "kernel/resample/grid.h"

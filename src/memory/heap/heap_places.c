@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where blocks are: taken, moved and given back (heap_private.h). */
 #include "memory/heap/heap_private.h"
 
 /* ---- places of blocks -------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The message of an allocation that is refused: who holds the memory (heap_private.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Queries that look at all of a heap (heap.h). */
 #include "memory/heap/heap_private.h"
 
 #include "base/lock.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of stream-ordered pools, by number (stream_pool_private.h). */
 #include <stdio.h>
 #include <string.h>
 

@@ -90,8 +90,8 @@ for call, last in ((aclnn.KvRmsNormRopeCache, ()), (aclnn.KvRmsNormRopeCacheV2, 
 q, k, v = empty(4, 32), empty(2, 2, 4, 16), empty(2, 2, 4, 16)
 for first in (0, 4):
     aclnn.QkvRmsNormRopeCache(ones(4, 96), ones(32), ones(32), ones(4, 32), ones(4, 32),
-                              of(np.arange(4) + first, np.int64), q, k, v, None, None, None, None, [2, 2, 3, 32], [1, 1, 1], 1e-6, "PA_NZ",
-                              out=(None, None, None))
+                              of(np.arange(4) + first, np.int64), q, k, v, *[None] * 4, [2, 2, 3, 32], [1, 1, 1], 1e-6,
+                              "PA_NZ", out=(None, None, None))
     shown(k, slice(0, 1 + first // 4))
 """,
     "DequantRopeQuantKvcache": """
@@ -124,7 +124,8 @@ WRONG = {
     "InplaceScatterUpdate": ("aclnn.InplaceScatterUpdate(ones(1, 8, 4), of([1], np.int64), blank, -2)", (1, 1, 4),
                              "updates"),
     "InplaceAdd": ("aclnn.InplaceAdd(blank, ones(4), 1)", (4,), "selfRef"),
-    "ApplyRotaryPosEmb": ("x = ones(1, 2, 1, 128); aclnn.ApplyRotaryPosEmb(x, blank, x, x, 1)", (1, 2, 1, 128), "keyRef"),
+    "ApplyRotaryPosEmb": ("x = ones(1, 2, 1, 128); aclnn.ApplyRotaryPosEmb(x, blank, x, x, 1)", (1, 2, 1, 128),
+                          "keyRef"),
 }
 
 
@@ -133,8 +134,8 @@ class Reads(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder)
             (path / "script.py").write_text(BEGIN + script)
-            done = subprocess.run([PREFIX / "bin/cannon", "run", "--quiet", "--check=init", "--json", path / "out.json", "--",
-                                   sys.executable, path / "script.py"], capture_output=True, text=True)
+            done = subprocess.run([PREFIX / "bin/cannon", "run", "--quiet", "--check=init", "--json", path / "out.json",
+                                   "--", sys.executable, path / "script.py"], capture_output=True, text=True)
             self.assertTrue((path / "out.json").exists(), done.stderr)
             self.assertNotIn("Traceback", done.stderr)
             return [f["message"] for f in json.loads((path / "out.json").read_text())["check"]["findings"]], done
