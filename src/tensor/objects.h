@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "tensor/tensor.h"
 
-/* Fills in a tensor. strides NULL: contiguous. One with more than MAX_RANK dimensions gets MAGIC_WIDE_TENSOR. On failure
- * (ST_OP_NULL, ST_OP_INVALID, ST_NO_HOST_MEMORY) the tensor is unchanged. */
+/* Fills in a tensor. strides NULL: contiguous. One with more than MAX_RANK dimensions gets MAGIC_WIDE_TENSOR. On
+ * failure (ST_OP_NULL, ST_OP_INVALID, ST_NO_HOST_MEMORY) the tensor is unchanged. */
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
 
