@@ -84,29 +84,23 @@ static bool marks_absence(const int64_t *dims, uint64_t rank) {
   return true;
 }
 
-/* Sets strides[rank] to those of a row-major view without gaps. */
-static void set_row_major(int64_t *strides, const int64_t *dims, int rank) {
+/* Makes the tensor one of more than MAX_RANK dimensions, with copies of the arrays. */
+__attribute__((noinline)) static status set_wide(tensor *t, const int64_t *dims, const int64_t *strides, int rank,
+                                                 const int64_t *storage_dims, int storage_rank) {
+  tensor_shape *s = malloc(sizeof *s + (size_t)(2 * rank + storage_rank) * sizeof *dims);
+  if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the shape of a tensor");
+  int64_t *const own = (int64_t *)(s + 1), *const own_strides = own + rank, *const own_storage = own_strides + rank;
   int64_t step = 1;
   for (int d = rank - 1; d >= 0; --d) {
-    strides[d] = step;
+    own[d] = dims[d];
+    own_strides[d] = strides ? strides[d] : step;
     step *= dims[d];
   }
-}
-
-/* A shape with copies of the arrays behind it. */
-static tensor_shape *shape_new(const int64_t *dims, const int64_t *strides, int rank, const int64_t *storage_dims,
-                               int storage_rank) {
-  tensor_shape *s = malloc(sizeof *s + (size_t)(2 * rank + storage_rank) * sizeof *dims);
-  if (!s) return NULL;
-  int64_t *const own = (int64_t *)(s + 1), *const own_strides = own + rank, *const own_storage = own_strides + rank;
-  for (int d = 0; d < rank; ++d) own[d] = dims[d];
-  if (strides)
-    for (int d = 0; d < rank; ++d) own_strides[d] = strides[d];
-  else
-    set_row_major(own_strides, dims, rank);
   for (int d = 0; d < storage_rank; ++d) own_storage[d] = storage_dims[d];
   *s = (tensor_shape){rank, storage_rank, own, own_strides, own_storage};
-  return s;
+  t->magic = MAGIC_WIDE_TENSOR;
+  t->wide = s;
+  return ST_OK;
 }
 
 tensor_shape tensor_shape_of(const tensor *t) {
@@ -130,14 +124,12 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
     return fail(ST_OP_INVALID, "offset is %jd, expected 0 to 2^56 elements", (intmax_t)offset);
   if (dtype != ACL_DT_UNDEFINED && !dtype_is_known(dtype))
     return fail(ST_OP_INVALID, "dataType is %d, expected a value of aclDataType", dtype);
-  const bool is_wide = rank > MAX_RANK || storage_rank > MAX_RANK;
-  if (unlikely(is_wide)) {
-    tensor_shape *const s = shape_new(dims, strides, (int)rank, storage_dims, (int)storage_rank);
-    if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the shape of a tensor");
-    t->wide = s;
+  if (unlikely(rank > MAX_RANK || storage_rank > MAX_RANK)) {
+    TRY(set_wide(t, dims, strides, (int)rank, storage_dims, (int)storage_rank));
     rank = storage_rank = 0;
+  } else {
+    t->magic = MAGIC_TENSOR;
   }
-  t->magic = is_wide ? MAGIC_WIDE_TENSOR : MAGIC_TENSOR;
   t->dtype = (int16_t)dtype;
   t->format = (int16_t)format;
   t->origin_format = ACL_FORMAT_ND;
@@ -146,11 +138,12 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   t->offset = offset;
   t->data = data;
   t->n = n;
-  for (uint64_t d = 0; d < rank; ++d) t->dims[d] = dims[d];
-  if (strides)
-    for (uint64_t d = 0; d < rank; ++d) t->strides[d] = strides[d];
-  else
-    set_row_major(t->strides, t->dims, (int)rank);
+  int64_t step = 1;
+  for (int d = (int)rank - 1; d >= 0; --d) {
+    t->dims[d] = dims[d];
+    t->strides[d] = strides ? strides[d] : step;
+    step *= dims[d];
+  }
   for (uint64_t d = 0; d < storage_rank; ++d) t->storage_dims[d] = storage_dims[d];
   t->contiguous = tensor_is_contiguous(t);
   INVARIANT(tensor_is_valid(t));
