@@ -243,7 +243,8 @@ def _of_dtype(c):
 @of("reduce_noop")
 def _noop(c):
     stays = c.get("noopWithEmptyAxes", "noopWithEmptyDims") and not _dims(c)
-    return [like(c[0]) if stays else (_shape(c), c[0].dtype)]
+    dtype = FLOAT if c[0].dtype is BOOL and c.op.name == "MeanV2" else c[0].dtype   # a mean of BOOL is a number
+    return [(c[0].shape if stays else _shape(c), dtype)]
 
 
 @of("reduce_order")

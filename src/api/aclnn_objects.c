@@ -19,7 +19,7 @@
 #define NEED_OBJECT_AS(object, kind, act)                                                                              \
   do {                                                                                                                 \
     NEED(object);                                                                                                      \
-    if ((object)->magic != MAGIC_##kind) {                                                                             \
+    if (!magic_is((object)->magic, MAGIC_##kind)) {                                                                    \
       API_TELL_HANDLE(HOOK_##kind, act, object);                                                                       \
       API_RETURN(OP_FAIL(#object " %p is no such object (destroyed?)", (const void *)(object)));                       \
     }                                                                                                                  \
@@ -69,8 +69,8 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t v
                           uint64_t storageDimsNum, void *tensorDataAddr) {
   API_ENTER();
   NEED_OBJECT(tensor, TENSOR);
-  API_RETURN(tensor_init(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
-                         storageDimsNum, tensorDataAddr));
+  API_RETURN(tensor_init_again(tensor, viewDims, viewDimsNum, (int)dataType, stride, offset, (int)format, storageDims,
+                               storageDimsNum, tensorDataAddr));
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
@@ -97,7 +97,8 @@ aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_
   NEED_OBJECT(tensor, TENSOR);
   NEED(viewDims);
   NEED(viewDimsNum);
-  API_RETURN(copy_dims(tensor->dims, tensor->rank, viewDims, viewDimsNum));
+  const tensor_shape s = tensor_shape_of(tensor);
+  API_RETURN(copy_dims(s.dims, s.rank, viewDims, viewDimsNum));
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
@@ -105,7 +106,8 @@ aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, u
   NEED_OBJECT(tensor, TENSOR);
   NEED(stridesValue);
   NEED(stridesNum);
-  API_RETURN(copy_dims(tensor->strides, tensor->rank, stridesValue, stridesNum));
+  const tensor_shape s = tensor_shape_of(tensor);
+  API_RETURN(copy_dims(s.strides, s.rank, stridesValue, stridesNum));
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
@@ -113,7 +115,8 @@ aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, u
   NEED_OBJECT(tensor, TENSOR);
   NEED(storageDims);
   NEED(storageDimsNum);
-  API_RETURN(copy_dims(tensor->storage_dims, tensor->storage_rank, storageDims, storageDimsNum));
+  const tensor_shape s = tensor_shape_of(tensor);
+  API_RETURN(copy_dims(s.storage_dims, s.storage_rank, storageDims, storageDimsNum));
 }
 
 #define TENSOR_GETTER(name, type, parameter, value)                                                                    \
@@ -184,7 +187,7 @@ ARRAY(Bool, bool, BOOL_ARRAY)
 
 static bool all_members(const void *const *member, uint64_t n, uint32_t magic, hook_handle_kind kind) {
   for (uint64_t i = 0; i < n; ++i) {
-    if (!member[i] || *(const uint32_t *)member[i] == magic)
+    if (!member[i] || magic_is(*(const uint32_t *)member[i], magic))
       continue; /* operators refuse NULL members where they must */
     hooks_tell_handle(kind, HOOK_HANDLE_REFUSED, member[i], NULL);
     fail(ST_OP_INVALID, "value[%ju] is %p, no such object (destroyed?)", (uintmax_t)i, member[i]);

@@ -54,7 +54,7 @@ static status format_cast_shape(const aclTensor *src, int64_t **shape, uint64_t 
   if (!src) return fail(ST_OP_NULL, "srcTensor is NULL, expected a tensor");
   if (!shape || !rank || !format)
     return fail(ST_OP_NULL, "dstShape, dstShapeSize or actualFormat is NULL, expected a pointer");
-  EXPECT(src->magic == MAGIC_TENSOR, "srcTensor is no object of its type (destroyed?)");
+  TRY(op_expect_tensor(src, "srcTensor"));
   *shape = malloc((src->rank + 1) * sizeof **shape);
   if (!*shape) return fail(ST_NO_HOST_MEMORY, "the host has no memory for a shape");
   memcpy(*shape, src->dims, src->rank * sizeof **shape);

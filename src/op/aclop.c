@@ -64,7 +64,8 @@ static status aclop_describe(tensor *t, const aclop_operand *o, const char *name
   const int format = desc_storage_format(d);
   uint64_t bytes = dtype_bytes(d->dtype);
   EXPECT(d->shape.rank <= MAX_RANK && storage->rank <= MAX_RANK,
-         "%s has %d dimensions (%d in storage), expected up to %d", name, d->shape.rank, storage->rank, MAX_RANK);
+         "%s has %d dimensions (%d in storage), which cannot be larger than %d dimensions", name, d->shape.rank,
+         storage->rank, MAX_RANK);
   for (int i = 0; i < d->shape.rank; ++i)
     EXPECT(d->shape.dims[i] >= 0, "%s has shape %s, expected one that is known", name, SHAPE_OF(&d->shape));
   const status st = tensor_init(t, d->shape.dims, (uint64_t)d->shape.rank, d->dtype, NULL, 0, format, storage->dims,

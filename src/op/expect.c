@@ -3,6 +3,17 @@
 
 #include <stdio.h>
 
+status op_expect_tensor(const tensor *t, const char *name) {
+  if (likely(t->magic == MAGIC_TENSOR)) return ST_OK;
+  EXPECT(t->magic == MAGIC_WIDE_TENSOR, "%s is no object of its type (destroyed?)", name);
+  const tensor_shape *s = t->wide;
+  const bool view = s->rank > MAX_RANK;
+  return OP_FAIL("%s has %s %s, %d dimensions, but cannot be larger than %d dimensions", name,
+                 view ? "shape" : "a storage of shape",
+                 view ? DIMS_TEXT(s->dims, s->rank) : DIMS_TEXT(s->storage_dims, s->storage_rank),
+                 view ? s->rank : s->storage_rank, MAX_RANK);
+}
+
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {
   if (likely(t->dtype >= 0 && allowed >> t->dtype & 1)) return ST_OK;
   char list[256] = "";

@@ -9,6 +9,9 @@
 
 #define OP_FAIL(format, ...) fail(ST_OP_INVALID, format, ##__VA_ARGS__)
 
+/* Checks that a pointer other than NULL is that of a live tensor, and that it has at most MAX_RANK dimensions. */
+status op_expect_tensor(const tensor *t, const char *name);
+
 /* Fails unless the condition holds. */
 #define EXPECT(condition, format, ...)                                                                                 \
   do {                                                                                                                 \

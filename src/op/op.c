@@ -33,9 +33,21 @@ static const hook_handle_kind handle_of_kind[] = {
 };
 
 static status check_members(const char *name, const aclTensorList *list) {
-  for (uint64_t k = 0; k < list->size; ++k)
+  for (uint64_t k = 0; k < list->size; ++k) {
     if (!list->value[k]) return fail(ST_OP_NULL, "%s[%ju] is NULL, expected a tensor", name, (uintmax_t)k);
+    if (likely(list->value[k]->magic == MAGIC_TENSOR)) continue;
+    char member[64];
+    snprintf(member, sizeof member, "%s[%ju]", name, (uintmax_t)k);
+    TRY(op_expect_tensor(list->value[k], member));
+  }
   return ST_OK;
+}
+
+/* The failure for an object that is not of the kind, or is a tensor of too many dimensions. */
+static status refuse_object(const op *o, const arg_schema *s, const void *object) {
+  if (s->kind == ARG_TENSOR && *(const uint32_t *)object == MAGIC_WIDE_TENSOR) return op_expect_tensor(object, s->name);
+  hooks_tell_handle(handle_of_kind[s->kind], HOOK_HANDLE_REFUSED, object, o->function);
+  return fail(ST_OP_INVALID, "%s is no object of its type (destroyed?)", s->name);
 }
 
 /* Checks that each object is given, unless it is optional, and of its type. *n_operands: the number of tensors. */
@@ -48,8 +60,7 @@ static status check_objects(const op *o, const op_arg *a, uint64_t *n_operands) 
     if (unlikely(!object)) {
       if (!(s->flags & ARG_OPTIONAL)) return fail(ST_OP_NULL, "%s is NULL, expected an object", s->name);
     } else if (unlikely(*object != magic_of_kind[s->kind])) {
-      hooks_tell_handle(handle_of_kind[s->kind], HOOK_HANDLE_REFUSED, object, o->function);
-      return fail(ST_OP_INVALID, "%s is no object of its type (destroyed?)", s->name);
+      return refuse_object(o, s, object);
     }
     if (s->kind == ARG_TENSOR_LIST && object) TRY(check_members(s->name, a[i].tensors));
     n += s->kind == ARG_TENSOR_LIST ? (object ? a[i].tensors->size : 0) : s->kind == ARG_TENSOR;

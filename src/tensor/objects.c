@@ -33,7 +33,8 @@ bool tensor_is_contiguous(const tensor *t) {
 }
 
 static status tensor_check_rank(const char *name, const int64_t *dims, uint64_t rank) {
-  if (rank > MAX_RANK) return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, MAX_RANK);
+  if (rank > WIDE_RANK)
+    return fail(ST_OP_INVALID, "%sNum is %ju, expected at most %d", name, (uintmax_t)rank, WIDE_RANK);
   if (rank && !dims) return fail(ST_OP_NULL, "%s is NULL, expected %ju dimensions", name, (uintmax_t)rank);
   return ST_OK;
 }
@@ -65,6 +66,7 @@ static status check_strides(const int64_t *dims, const int64_t *strides, uint64_
 #ifdef CANNON_INVARIANTS
 bool tensor_is_valid(const tensor *t) {
   int64_t n = 1;
+  if (t->magic == MAGIC_WIDE_TENSOR) return t->wide->rank > MAX_RANK || t->wide->storage_rank > MAX_RANK;
   if (t->magic != MAGIC_TENSOR || t->rank > MAX_RANK || t->storage_rank > MAX_RANK || t->offset < 0) return false;
   for (int d = 0; d < t->rank; ++d) {
     if (t->dims[d] < 0 || t->strides[d] < 0) return false;
@@ -80,6 +82,30 @@ static bool marks_absence(const int64_t *dims, uint64_t rank) {
   for (uint64_t d = 0; d < rank; ++d)
     if (dims[d]) return false;
   return true;
+}
+
+/* Makes the tensor one of more than MAX_RANK dimensions, with copies of the arrays. */
+__attribute__((noinline)) static status set_wide(tensor *t, const int64_t *dims, const int64_t *strides, int rank,
+                                                 const int64_t *storage_dims, int storage_rank) {
+  tensor_shape *s = malloc(sizeof *s + (size_t)(2 * rank + storage_rank) * sizeof *dims);
+  if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the shape of a tensor");
+  int64_t *const own = (int64_t *)(s + 1), *const own_strides = own + rank, *const own_storage = own_strides + rank;
+  int64_t step = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    own[d] = dims[d];
+    own_strides[d] = strides ? strides[d] : step;
+    step *= dims[d];
+  }
+  for (int d = 0; d < storage_rank; ++d) own_storage[d] = storage_dims[d];
+  *s = (tensor_shape){rank, storage_rank, own, own_strides, own_storage};
+  t->magic = MAGIC_WIDE_TENSOR;
+  t->wide = s;
+  return ST_OK;
+}
+
+tensor_shape tensor_shape_of(const tensor *t) {
+  if (t->magic == MAGIC_WIDE_TENSOR) return *t->wide;
+  return (tensor_shape){t->rank, t->storage_rank, t->dims, t->strides, t->storage_dims};
 }
 
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
@@ -98,7 +124,12 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
     return fail(ST_OP_INVALID, "offset is %jd, expected 0 to 2^56 elements", (intmax_t)offset);
   if (dtype != ACL_DT_UNDEFINED && !dtype_is_known(dtype))
     return fail(ST_OP_INVALID, "dataType is %d, expected a value of aclDataType", dtype);
-  t->magic = MAGIC_TENSOR;
+  if (unlikely(rank > MAX_RANK || storage_rank > MAX_RANK)) {
+    TRY(set_wide(t, dims, strides, (int)rank, storage_dims, (int)storage_rank));
+    rank = storage_rank = 0;
+  } else {
+    t->magic = MAGIC_TENSOR;
+  }
   t->dtype = (int16_t)dtype;
   t->format = (int16_t)format;
   t->origin_format = ACL_FORMAT_ND;
@@ -119,12 +150,21 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   return ST_OK;
 }
 
+status tensor_init_again(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
+                         int64_t offset, int format, const int64_t *storage_dims, uint64_t storage_rank, void *data) {
+  tensor_shape *const before = t->magic == MAGIC_WIDE_TENSOR ? t->wide : NULL;
+  TRY(tensor_init(t, dims, rank, dtype, strides, offset, format, storage_dims, storage_rank, data));
+  free(before);
+  return ST_OK;
+}
+
 tensor *tensor_new(void) {
   tensor *t = cache_get(CACHE_TENSOR, sizeof *t);
   if (!t) {
     fail(ST_NO_HOST_MEMORY, "no host memory for a tensor");
     return NULL;
   }
+  t->magic = 0;
   atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
   return t;
 }
@@ -144,6 +184,7 @@ void tensor_release(tensor *t) {
 }
 
 void tensor_free(tensor *t) {
+  if (unlikely(t->magic == MAGIC_WIDE_TENSOR)) free(t->wide);
   t->magic = 0;
   tensor_release(t);
 }

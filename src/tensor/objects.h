@@ -7,9 +7,22 @@
 #include "base/status.h"
 #include "tensor/tensor.h"
 
-/* Fills in a tensor. strides NULL: contiguous. On failure (ST_OP_NULL, ST_OP_INVALID) the tensor is unchanged. */
+/* Fills in a tensor. strides NULL: contiguous. One with more than MAX_RANK dimensions gets MAGIC_WIDE_TENSOR. On
+ * failure (ST_OP_NULL, ST_OP_INVALID, ST_NO_HOST_MEMORY) the tensor is unchanged. */
 status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                    int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
+
+/* The same for a tensor that has been initialised before. */
+status tensor_init_again(tensor *t, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
+                         int64_t offset, int format, const int64_t *storage_dims, uint64_t storage_rank, void *data);
+
+/* The shape of any tensor, also of one with more than MAX_RANK dimensions; valid until the tensor changes. */
+tensor_shape tensor_shape_of(const tensor *t);
+
+/* Whether an object with this magic is of the kind; tensors of more than MAX_RANK dimensions are tensors. */
+static inline bool magic_is(uint32_t magic, uint32_t kind) {
+  return magic == kind || (kind == MAGIC_TENSOR && magic == MAGIC_WIDE_TENSOR);
+}
 
 /* An uninitialised tensor with one reference, the owner's. */
 tensor *tensor_new(void);

@@ -13,7 +13,8 @@
 #include "aclnn/acl_meta.h"
 #include "tensor/dtype.h"
 
-enum { MAX_RANK = 8 };
+/* Operators take tensors of up to MAX_RANK dimensions; tensors may have up to WIDE_RANK, as PyTorch's may. */
+enum { MAX_RANK = 8, WIDE_RANK = 64 };
 
 /* The first member of each object, by which freed and foreign pointers are recognised. */
 typedef enum {
@@ -25,7 +26,14 @@ typedef enum {
   MAGIC_TENSOR_LIST,
   MAGIC_SCALAR_LIST,
   MAGIC_EXECUTOR,
+  MAGIC_WIDE_TENSOR, /* a tensor whose view or storage has more than MAX_RANK dimensions, which all operators refuse */
 } object_magic;
+
+/* A shape as the program gave it. */
+typedef struct {
+  int rank, storage_rank;
+  const int64_t *dims, *strides, *storage_dims;
+} tensor_shape;
 
 struct aclTensor {
   uint32_t magic;
@@ -39,6 +47,7 @@ struct aclTensor {
   int64_t offset;        /* of the first element, in elements */
   void *data;            /* the user's address; may be NULL until launch */
   int64_t dims[MAX_RANK], strides[MAX_RANK], storage_dims[MAX_RANK];
+  tensor_shape *wide; /* only of MAGIC_WIDE_TENSOR, whose ranks above are 0; owned, one allocation with its arrays */
 };
 
 struct aclScalar {

@@ -80,7 +80,7 @@ static void getters_return_the_values_given_to_the_creator(void **state) {
   CHECK_OK(aclrtFree(dev));
 }
 
-static void rank_is_zero_to_eight(void **state) {
+static void operators_take_ranks_zero_to_eight(void **state) {
   (void)state;
   const int64_t ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   for (uint64_t rank = 0; rank <= 8; rank++) {
@@ -93,7 +93,80 @@ static void rank_is_zero_to_eight(void **state) {
     free(dims);
     CHECK_OK(aclDestroyTensor(x));
   }
-  assert_null(aclCreateTensor(ones, 9, ACL_FLOAT, ones, 0, ACL_FORMAT_ND, ones, 1, NULL));
+}
+
+static void check_shape(const aclTensor *x, uint64_t rank, const int64_t *dims, const int64_t *strides,
+                        uint64_t storage_rank, const int64_t *storage) {
+  int64_t *got = NULL;
+  uint64_t n = 99;
+  CHECK_OK(aclGetViewShape(x, &got, &n));
+  assert_int64s(got, n, dims, rank);
+  CHECK_OK(aclGetViewStrides(x, &got, &n));
+  assert_int64s(got, n, strides, rank);
+  CHECK_OK(aclGetStorageShape(x, &got, &n));
+  assert_int64s(got, n, storage, storage_rank);
+}
+
+static const int64_t nine[] = {1, 2, 1, 3, 1, 2, 1, 1, 2}, nine_strides[] = {24, 12, 12, 4, 4, 2, 2, 2, 1};
+
+/* A tensor of nine dimensions, as long as no operator gets it, is like any other, also if it gets another shape. */
+static void shapes_of_nine_dimensions_are_kept(void **state) {
+  (void)state;
+  int64_t many[64];
+  for (int d = 0; d < 64; ++d) many[d] = 1;
+  aclTensor *x = aclCreateTensor(nine, 9, ACL_INT32, nine_strides, 5, ACL_FORMAT_ND, nine, 9, many);
+  assert_non_null(x);
+  check_shape(x, 9, nine, nine_strides, 9, nine);
+  aclDataType dtype;
+  int64_t offset;
+  void *address;
+  CHECK_OK(aclGetDataType(x, &dtype));
+  CHECK_OK(aclGetViewOffset(x, &offset));
+  CHECK_OK(aclGetRawTensorAddr(x, &address));
+  assert_int_equal(dtype, ACL_INT32);
+  assert_int_equal(offset, 5);
+  assert_ptr_equal(address, many);
+  CHECK_OK(aclInitTensor(x, many, 64, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 1, NULL));
+  check_shape(x, 64, many, many, 1, nine);
+  CHECK_OK(aclInitTensor(x, nine + 1, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL));
+  check_shape(x, 1, nine + 1, many, 9, nine);
+  const int64_t negative[9] = {1, 1, 1, 1, 1, 1, 1, 1, -1};
+  CHECK_CODE(161002, aclInitTensor(x, negative, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL));
+  check_shape(x, 1, nine + 1, many, 9, nine);
+  CHECK_OK(aclInitTensor(x, nine, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 2, NULL));
+  check_shape(x, 2, nine, (const int64_t[]){2, 1}, 2, nine);
+  CHECK_OK(aclDestroyTensor(x));
+  assert_null(aclCreateTensor(nine, UINT64_MAX, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL));
+  assert_null(aclCreateTensor(nine, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, UINT64_MAX, NULL));
+  assert_null(aclCreateTensor(NULL, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL));
+}
+
+static void refuse_wide(aclnnStatus code, const char *argument) {
+  const char *const message = aclGetRecentErrMsg();
+  assert_int_equal(code, 161002);
+  assert_non_null(message);
+  assert_non_null(strstr(message, argument));
+  assert_non_null(strstr(message, "cannot be larger than 8 dimensions"));
+}
+
+static void operators_refuse_nine_dimensions(void **state) {
+  (void)state;
+  uint64_t bytes;
+  aclOpExecutor *e;
+  aclTensor *wide = aclCreateTensor(nine, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL);
+  aclTensor *stored = aclCreateTensor(nine, 8, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, NULL);
+  aclTensor *x = TENSOR(NULL, ACL_FLOAT, 2);
+  aclScalar *one = float_scalar(1);
+  refuse_wide(aclnnAddGetWorkspaceSize(wide, x, one, x, &bytes, &e), "self has shape [1, 2, 1, 3, 1, 2, 1, 1, 2]");
+  refuse_wide(aclnnAddGetWorkspaceSize(x, wide, one, x, &bytes, &e), "other");
+  refuse_wide(aclnnAddGetWorkspaceSize(x, x, one, wide, &bytes, &e), "out");
+  refuse_wide(aclnnAddGetWorkspaceSize(stored, x, one, x, &bytes, &e), "self has a storage");
+  const aclTensor *const members[] = {x, wide, stored};
+  aclTensorList *list = aclCreateTensorList(members, 3);
+  assert_non_null(list);
+  refuse_wide(aclnnCatGetWorkspaceSize(list, 0, stored, &bytes, &e), "tensors[1]");
+  CHECK_OK(aclDestroyTensorList(list));
+  CHECK_OK(aclDestroyScalar(one));
 }
 
 static void impossible_shapes_are_refused(void **state) {
@@ -551,7 +624,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       OP_TEST(every_dtype_and_format_is_kept),
       OP_TEST(getters_return_the_values_given_to_the_creator),
-      OP_TEST(rank_is_zero_to_eight),
+      OP_TEST(operators_take_ranks_zero_to_eight),
+      OP_TEST(shapes_of_nine_dimensions_are_kept),
+      OP_TEST(operators_refuse_nine_dimensions),
       OP_TEST(impossible_shapes_are_refused),
       OP_TEST(lists_report_their_size_and_own_their_members),
       OP_TEST(destroying_null_is_allowed),

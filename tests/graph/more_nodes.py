@@ -140,6 +140,37 @@ def ngrams(random):
     return model(node, inputs, {}, 17, ['y']), inputs
 
 
+def fractional_resize(random):
+    """Scales in tenths, as floats: the size, and the neighbour where i / scale is an integer, depend on how it is
+    rounded. onnxruntime copies the input where the size stays, whatever the scale."""
+    scale, size = np.float32(random.integers(1, 36) / 10), 1
+    while int(np.float32(size) * scale) in (0, size):
+        size, scale = int(random.integers(1, 600)), np.float32(random.integers(1, 36) / 10)
+    inputs, constants = {'x': floats(random, 1, 1, size)}, {'scales': np.array([1, 1, scale], np.float32)}
+    if scale >= 1 and random.integers(2):
+        return model(helper.make_node('Upsample', ['x', 'scales'], ['y']), inputs, constants, 9, ['y']), inputs
+    node = helper.make_node('Resize', ['x', '', 'scales'], ['y'], coordinate_transformation_mode='asymmetric',
+                            nearest_mode=str(random.choice(['floor', 'ceil'])))
+    return model(node, inputs, constants, 18, ['y']), inputs
+
+
+def wide_sums(random):
+    """Numbers of 16 or 32 bits that become doubles and are added up, in float by no way."""
+    x = floats(random, *(int(n) for n in random.integers(1, [40, 40])))
+    x = x.astype(random.choice([np.float16, np.float32]))
+    last = random.choice(['ReduceSum', 'ReduceMean', 'ReduceL1', 'ReduceLogSumExp', 'CumSum', 'MatMul'])
+    names, constants = ['wide'], {}
+    if last == 'MatMul':
+        names.append('turned')
+    elif last in ('CumSum', 'ReduceSum'):
+        names, constants = ['wide', 'axis'], {'axis': np.array([1])}
+    nodes = [helper.make_node('Cast', ['x'], ['wide'], to=TensorProto.DOUBLE),
+             helper.make_node('Transpose', ['wide'], ['turned']), helper.make_node(last, names, ['y'])]
+    graph = graph_of(nodes, {'x': x}, constants, ['y'])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)],
+                             ir_version=8).SerializeToString(), {'x': x}
+
+
 def sizes_from_data(random):
     """Results whose sizes depend on what a convolution gives, small and larger than what is computed at once."""
     size, channels = int(random.choice([9, 200])), int(random.integers(1, 9))
@@ -172,7 +203,8 @@ def wrong(runner, make, *seed):
     except ValueError as e:
         return str(e)
     for g, e in zip(got, expected):
-        if g.shape != e.shape or not np.allclose(g, e, 1e-4, 1e-5):
+        relative, absolute = (1e-13, 1e-12) if e.dtype == np.float64 else (1e-4, 1e-5)
+        if g.shape != e.shape or not np.allclose(g, e, relative, absolute):
             return f'{g.shape} {g.ravel()[:5]}, expected {e.shape} {e.ravel()[:5]}'
     return None
 
@@ -181,7 +213,7 @@ def main():
     onnxruntime.set_default_logger_severity(3)
     seed, runner, n_wrong = int(os.environ.get('CANNON_SEED', '1')), Runner(sys.argv[1]), 0
     for number, make in enumerate((quantised_lstm, deform_conv, max_roi_pool, scan_of_batches, ngrams,
-                                  sizes_from_data)):
+                                  fractional_resize, wide_sums, sizes_from_data)):
         found = {case: wrong(runner, make, seed, number, case) for case in range(CASES)}
         found = {case: what for case, what in found.items() if what}
         for case, what in found.items():

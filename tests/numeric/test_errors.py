@@ -11,7 +11,9 @@ import unittest
 import numpy as np
 
 import acl
-from acl import INVALID, NULLPTR, AclError, Ints, Scalar, Tensor, TensorList, refused, run
+import inference
+from acl import (INVALID, NULLPTR, AclError, Bools, Floats, Ints, Scalar, ScalarList, Tensor, TensorList, refused,
+                 run)
 from dtypes import BF16, BOOL, F16, F32, I32, I64, STRING_CODE
 
 
@@ -235,6 +237,22 @@ class Errors(unittest.TestCase):
         code, message = refused("aclnnInplaceAdd", t(2, 3, d=I64), t(2, 3), Scalar(1, I64))
         self.assertEqual(code, INVALID)
         self.assertRegex(message, "selfRef has dtype INT64.* FLOAT can't be cast to the desired output type")
+
+    def test_nine_dimensions(self):
+        """Every operator refuses them, in each of its tensors, in CANN's words."""
+        values = {"Scalar": ONE, "ScalarList": ScalarList([ONE]), "IntArray": Ints(0), "BoolArray": Bools(False),
+                  "FloatArray": Floats(1.0), "int": 0, "float": 0.0, "bool": False, "string": b"", "dtype": F32}
+        kinds = {"Tensor": lambda *shape: t(*shape), "TensorList": lambda *shape: TensorList([t(2, 3), t(*shape)])}
+        for op in inference.SCHEMAS:
+            for wide in acl.params(op):
+                if wide.type not in kinds:
+                    continue
+                args = [kinds[p.type](*([1] * 9 if p is wide else X)) if p.type in kinds else values[p.type]
+                        for p in acl.params(op)]
+                with self.subTest(f"{op} {wide.name}"):
+                    code, message = refused(op, *args)
+                    self.assertEqual(code, INVALID, message)
+                    self.assertRegex(message, rf"\b{wide.name}\b.* cannot be larger than 8 dimensions")
 
     def test_negative_strides(self):
         """Refused, by the tensor's creation or by the operator."""

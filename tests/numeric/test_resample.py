@@ -19,6 +19,15 @@ def scale_of(n_in, n_out, align, given):
     return 1 / given if given > 0 else n_in / n_out
 
 
+def meant(scale):
+    """The fraction with the smallest denominator that is rounded to the scale, if that is a float."""
+    if scale <= 0 or np.float32(scale) != scale:
+        return scale
+    q = np.arange(1.0, 2 ** 17)
+    fractions = np.rint(scale * q) / q
+    return fractions[np.argmax(fractions.astype(np.float32) == np.float32(scale))]
+
+
 def cubic(x, a):
     x = abs(x)
     return (a + 2) * x ** 3 - (a + 3) * x ** 2 + 1 if x <= 1 else a * (x ** 3 - 5 * x ** 2 + 8 * x - 4) if x < 2 else 0
@@ -37,7 +46,7 @@ def nearest_index(o, n_in, n_out, scale, exact):
 
 def matrix(kind, n_in, n_out, align=False, given=0.0):
     """The [n_out, n_in] matrix of weights."""
-    m, scale = np.zeros((n_out, n_in), LD), scale_of(n_in, n_out, align, given)
+    m, scale = np.zeros((n_out, n_in), LD), scale_of(n_in, n_out, align, meant(given) if "Near" in kind else given)
     for o in range(n_out):
         x = scale * o if align else scale * (o + 0.5) - 0.5
         if kind.startswith("Nearest"):
@@ -149,6 +158,27 @@ class Upsample(unittest.TestCase):
                              for i, n in zip(x.shape[2:], out.shape[2:]))
             ref.check_equal(out.get(), x.get()[:, :, rows][:, :, :, columns])
         each_case(self, "aclnnUpsampleNearest2d bits", CASES, body)
+
+    def test_scales_of_floats(self):
+        """The forward operators of one and two dimensions get their scales as floats, the others as doubles. All pick
+        what PyTorch picks with the double; the gradient goes where the value came from."""
+        for n, scale in ((961, 1 / 480), (17, 1.7), (961, 1.7), (10, 2.5), (100, 0.3), (7, 1.3), (600, 7 / 9)):
+            n_out = int(n * scale)
+            picked = np.minimum(np.floor(np.arange(n_out, dtype=np.float32) * np.float32(1 / scale)), n - 1)
+            x, y = np.arange(n, dtype=np.float32), Tensor.empty(F32, (1, 1, n_out))
+            run("aclnnUpsampleNearest1dV2", Tensor.of(F32, x.reshape(1, 1, n)), Ints(n_out), scale, y)
+            ref.check_equal(y.get().reshape(-1), picked, f"1d {n} {scale}")
+            y = Tensor.empty(F32, (1, 1, n_out, 1))
+            run("aclnnUpsampleNearest2dV2", Tensor.of(F32, x.reshape(1, 1, n, 1)), Ints(n_out, 1), scale, 1.0, y)
+            ref.check_equal(y.get().reshape(-1), picked, f"2d {n} {scale}")
+            y = Tensor.empty(F32, (1, 1, 1, 1, n_out))
+            x = Tensor.of(F32, x.reshape(1, 1, 1, 1, n))
+            run("aclnnUpsampleNearest3d", x, Ints(1, 1, n_out), 1.0, 1.0, scale, y)
+            ref.check_equal(y.get().reshape(-1), picked, f"3d {n} {scale}")
+            ones, grad = Tensor.of(F32, np.ones((1, 1, n_out), np.float32)), Tensor.empty(F32, (1, 1, n))
+            run("aclnnUpsampleNearest1dBackward", ones, Ints(n_out), Ints(1, 1, n), scale, grad)
+            ref.check_equal(grad.get().reshape(-1), np.bincount(picked.astype(int), minlength=n).astype(np.float32),
+                            f"gradient {n} {scale}")
 
     def test_backward(self):
         for name, (kind, n) in BACKWARD.items():

@@ -25,9 +25,9 @@ typedef struct {
   double scale, first, last; /* first and last: of the region, as parts of the axis */
 } resize_axis;
 
-static double source_of(const resize *r, const resize_axis *a, int64_t i) {
+/* The place among the input's elements of element i of the result, in double. */
+static double double_place(const char *mode, const resize_axis *a, int64_t i) {
   const double in = (double)a->in, out = a->scale * in, x = (double)i;
-  const char *mode = r->coordinates;
   if (!strcmp(mode, "asymmetric")) return x / a->scale;
   if (!strcmp(mode, "tf_half_pixel_for_nn")) return (x + 0.5) / a->scale;
   if (!strcmp(mode, "align_corners")) return a->out == 1 ? 0 : x * (in - 1) / (out - 1);
@@ -37,6 +37,18 @@ static double source_of(const resize *r, const resize_axis *a, int64_t i) {
                       : 0.5 * (a->first + a->last) * (in - 1);
   const double half = (x + 0.5) / a->scale - 0.5;
   return strcmp(mode, "half_pixel_symmetric") ? half : half + in / 2 * (1 - (double)a->out / out);
+}
+
+/* The same; for a nearest neighbour in float, as onnxruntime computes it: the scale is a float, and in double i / scale
+ * would miss an integer that it is meant to reach, such as 17 / 1.7. */
+static double source_of(const resize *r, const resize_axis *a, int64_t i) {
+  const char *mode = r->coordinates;
+  const float scale = (float)a->scale, half_pixel = ((float)i + 0.5F) / scale;
+  if (r->mode == NEAREST && !strcmp(mode, "asymmetric")) return (float)i / scale;
+  if (r->mode == NEAREST && !strcmp(mode, "tf_half_pixel_for_nn")) return half_pixel;
+  if (r->mode == NEAREST && (!strcmp(mode, "half_pixel") || (!strcmp(mode, "pytorch_half_pixel") && a->out > 1)))
+    return half_pixel - 0.5F;
+  return double_place(mode, a, i);
 }
 
 static int64_t nearest_of(const resize *r, double x) {
@@ -261,6 +273,12 @@ static void keep_proportions(const char *policy, const int *axes, int n, resize_
   }
 }
 
+/* Sets an axis's scale, which is a float, and the size, which onnxruntime computes in float: 10 * 0.7 is 7. */
+static void scale_axis(resize_axis *a, double scale) {
+  a->out = (int64_t)floorf((float)a->in * (float)scale);
+  a->scale = scale;
+}
+
 /* The axes, from scales or sizes, which are inputs. */
 static status read_axes(converter *c, const ir_value *x, int scales_input, int sizes_input, resize_axis *a) {
   const double *scales = NULL, *roi = NULL;
@@ -282,8 +300,10 @@ static status read_axes(converter *c, const ir_value *x, int scales_input, int s
   for (int i = 0; i < n; ++i) {
     TRY(converter_axis(n_axes < 0 ? i : given[i], x->tensor.rank, &axes[i]));
     resize_axis *to = &a[axes[i]];
-    to->scale = sizes ? (double)sizes[i] / (double)to->in : scales[i];
-    to->out = sizes ? sizes[i] : (int64_t)floor((double)to->in * scales[i]);
+    if (sizes)
+      to->scale = (double)sizes[i] / (double)to->in, to->out = sizes[i];
+    else
+      scale_axis(to, scales[i]);
     if (to->scale <= 0) return OP_FAIL("the scale of dimension %d is %g, expected more than 0", axes[i], to->scale);
     if (n_roi == 2 * n) to->first = roi[i], to->last = roi[i + n];
   }
@@ -314,9 +334,10 @@ static status convert_upsample(converter *c) {
     return resized(c, &r, a, x);
   }
   if (n != x->tensor.rank) return OP_FAIL("scales has %d elements, expected %d", n, x->tensor.rank);
-  for (int d = 0; d < n; ++d)
-    a[d] = (resize_axis){
-        .in = x->tensor.dims[d], .out = (int64_t)floor((double)x->tensor.dims[d] * scales[d]), .scale = scales[d]};
+  for (int d = 0; d < n; ++d) {
+    a[d] = (resize_axis){.in = x->tensor.dims[d]};
+    scale_axis(&a[d], scales[d]);
+  }
   return resized(c, &r, a, x);
 }
 

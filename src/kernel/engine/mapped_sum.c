@@ -10,6 +10,10 @@ static const struct {
   uint8_t size;
 } native[N_COMPUTE] = {[COMPUTE_F32] = {ACL_FLOAT, 4}, [COMPUTE_F64] = {ACL_DOUBLE, 8}, [COMPUTE_I64] = {ACL_INT64, 8}};
 
+compute_type mapped_sum_compute(int dtype, int out) {
+  return dtype_class_of(dtype) == CLASS_FLOAT && out == ACL_DOUBLE ? COMPUTE_F64 : compute_type_of(dtype);
+}
+
 void mapped_sum_init(mapped_sum *p, int function, compute_type compute, const int64_t *dims, int rank,
                      const view *const *in, int n_inputs) {
   view views[MAPPED_INPUTS];

@@ -29,6 +29,9 @@ typedef struct {
   compute_value parameter[ELEMENTWISE_PARAMETERS];
 } mapped_sum;
 
+/* The compute type for a sum of values of this dtype, which is stored as `out`: at least as precise as both. */
+compute_type mapped_sum_compute(int dtype, int out);
+
 /* Plans the sum over the operands broadcast to dims. The caller has checked that they broadcast, and sets
  * p->parameter. */
 void mapped_sum_init(mapped_sum *p, int function, compute_type compute, const int64_t *dims, int rank,

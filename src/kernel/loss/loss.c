@@ -204,8 +204,9 @@ status prepare_loss(executor *e, const loss_args *a) {
          "reduction is %jd, a mean, expected 0 or 2 where self and target are INT64", (intmax_t)l.reduction);
   if (l.like_self) TRY(op_expect_same_shape(c.in[1], c.in_name[1], c.in[0]));
   TRY(broadcast_inputs(&c, 0, 1));
-  const compute_type compute = compute_type_of(c.dtype);
-  if (l.reduction == REDUCTION_NONE) {
+  const bool is_sum = l.reduction != REDUCTION_NONE;
+  const compute_type compute = is_sum ? mapped_sum_compute(c.dtype, c.out->dtype) : compute_type_of(c.dtype);
+  if (!is_sum) {
     TRY(op_expect_shape(c.out, "out", c.dims, c.rank));
     plan_each(p, &c, l.function, compute);
     p->each.parameter[0] = loss_parameter(l.beta, compute);
@@ -315,7 +316,7 @@ status prepare_loss_backward(executor *e, const loss_backward_args *a) {
       l.sums_grad && (self->rank != c.rank || memcmp(self->dims, c.dims, sizeof *c.dims * (size_t)c.rank) != 0);
   TRY(sums ? op_expect_shape(c.out, a->name.out, self->dims, self->rank)
            : op_expect_shape(c.out, a->name.out, c.dims, c.rank));
-  const compute_type compute = compute_type_of(c.dtype);
+  const compute_type compute = sums ? mapped_sum_compute(c.dtype, c.out->dtype) : compute_type_of(c.dtype);
   const double factor = 1 / divisor_of(&c, self, l.reduction);
   executor_cost(e, loss_bytes(&c), (uint64_t)c.n * 4);
   if (sums) return plan_grad_sums(e, &c, l.function, compute, factor);

@@ -82,7 +82,9 @@ status prepare_ger(executor *e, const ger_args *a) {
   if (dtype_is_complex(a->out->dtype)) return ger_complex(e, a);
   const view out = view_of(a->out), column = outer_column(a->self), row = outer_row(a->vec2);
   elementwise_plan *p = PLAN(e, elementwise_plan);
-  elementwise_plan_init(p, EW_mul, compute_type_of(common), &out, (const view *const[]){&column, &row}, 2);
+  const bool is_wide = dtype_class_of(common) == CLASS_FLOAT && out.dtype == ACL_DOUBLE;
+  const compute_type compute = is_wide ? COMPUTE_F64 : compute_type_of(common);
+  elementwise_plan_init(p, EW_mul, compute, &out, (const view *const[]){&column, &row}, 2);
   wrap_to(p, common);
   executor_cost(e, (uint64_t)a->out->n * dtype_bytes(out.dtype), 0);
   e->run = run_ger;

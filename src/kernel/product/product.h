@@ -11,8 +11,8 @@
  *   reference   plain C (product_reference.c)
  *
  * Each one computes a block of one matrix product on the calling thread, with that thread's own scratch memory;
- * product.c distributes the blocks over threads. No workspace is requested. Sums are kept in float (in double where A
- * or B is double) and rounded to out's dtype once.
+ * product.c distributes the blocks over threads. No workspace is requested. Sums are kept in float (in double where a
+ * matrix or the result is double) and rounded to out's dtype once.
  *
  * A plan knows the shapes and how to compute; a product_call adds the addresses of the matrices. Any operator can run
  * calls, several at once: independent products, as those of a mixture of experts, are one parallel loop. A plan that

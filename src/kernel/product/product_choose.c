@@ -42,8 +42,8 @@ static bool pays_to_split(const product_plan *p) {
 }
 
 static bool is_double(const product_plan *p) {
-  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || (p->has_self && p->self.dtype == ACL_DOUBLE) ||
-         (p->has_residual && p->residual.dtype == ACL_DOUBLE);
+  return p->a.dtype == ACL_DOUBLE || p->b.dtype == ACL_DOUBLE || p->out.dtype == ACL_DOUBLE ||
+         (p->has_self && p->self.dtype == ACL_DOUBLE) || (p->has_residual && p->residual.dtype == ACL_DOUBLE);
 }
 
 static tile_type product_type_of(const product_plan *p) {

@@ -398,12 +398,13 @@ static void append_dim(view *to, const view *from, int d) {
 }
 
 /* The compute type of a request: comparisons use the elements' own type; integer results are computed from integers;
- * integers that become floats are computed in double. */
+ * integers that become floats, and results of which one is double, are computed in double. */
 static compute_type compute_for(const reduction_request *r) {
   const bool compares = reduction_kinds[r->kind].merge >= MERGE_MAX && reduction_kinds[r->kind].merge <= MERGE_ARG_MIN;
   const int in = r->in->dtype, out = compares ? in : r->out[0]->dtype;
   if (r->of_integers || !dtype_is_float(out)) return COMPUTE_I64;
-  return dtype_is_float(in) && in != ACL_DOUBLE ? COMPUTE_F32 : COMPUTE_F64;
+  const bool is_wide = out == ACL_DOUBLE || (!compares && r->out[1] && r->out[1]->dtype == ACL_DOUBLE);
+  return dtype_is_float(in) && in != ACL_DOUBLE && !is_wide ? COMPUTE_F32 : COMPUTE_F64;
 }
 
 static bool is_place(reduction_kind kind, int output) {

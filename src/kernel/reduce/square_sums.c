@@ -27,7 +27,7 @@ status prepare_graph_square_sums(executor *e, const graph_square_sums_args *a) {
     TRY(op_expect_dtype(in[k], in_name[k], DTYPES_FLOAT));
     TRY(op_expect_one(out[k], out_name[k], DTYPES_FLOAT));
     const view x = view_of(in[k]), *const x_at = &x;
-    mapped_sum_init(&p->sum[k], EW_square, compute_type_of(in[k]->dtype), x.dims, x.rank, &x_at, 1);
+    mapped_sum_init(&p->sum[k], EW_square, mapped_sum_compute(in[k]->dtype, out[k]->dtype), x.dims, x.rank, &x_at, 1);
     p->store[k] = loops->store[out[k]->dtype][COMPUTE_F64];
   }
   executor_cost(e, (uint64_t)(a->x1->n + a->x2->n) * dtype_bytes(a->x1->dtype), (uint64_t)(a->x1->n + a->x2->n));

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/fraction.h"
 #include "kernel/families.h"
 
 typedef struct {
@@ -90,7 +91,8 @@ static status upsample_arguments(executor *e, const upsample_args *a, upsample_c
     const int64_t in = input[2 + i], out = sizes->value[i];
     EXPECT(in > 0 || u->out->n == 0, "%s has no element along dimension %d, expected some", a->name.self, 2 + i);
     u->axis[i] = (band_spec){.kind = (band_kind)m->kind, .in = in, .out = out, .align_corners = align};
-    u->axis[i].scale = resample_scale(in, out, align, by_sizes ? 0 : given[i]);
+    const bool jumps = m->kind <= BAND_NEAREST_EXACT;
+    u->axis[i].scale = resample_scale(in, out, align, by_sizes ? 0 : jumps ? fraction_meant(given[i]) : given[i]);
   }
   return ST_OK;
 }
