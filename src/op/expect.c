@@ -14,6 +14,11 @@ status op_expect_tensor(const tensor *t, const char *name) {
                  view ? s->rank : s->storage_rank, MAX_RANK);
 }
 
+status op_expect_dtype_argument(int64_t dtype, const tensor *out) {
+  EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
+  return ST_OK;
+}
+
 status op_expect_dtype(const tensor *t, const char *name, uint64_t allowed) {
   if (likely(t->dtype >= 0 && allowed >> t->dtype & 1)) return ST_OK;
   char list[256] = "";

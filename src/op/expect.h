@@ -12,6 +12,9 @@
 /* Checks that a pointer other than NULL is that of a live tensor, and that it has at most MAX_RANK dimensions. */
 status op_expect_tensor(const tensor *t, const char *name);
 
+/* Checks that an argument `dtype`, an aclDataType, is the result's. */
+status op_expect_dtype_argument(int64_t dtype, const tensor *out);
+
 /* Fails unless the condition holds. */
 #define EXPECT(condition, format, ...)                                                                                 \
   do {                                                                                                                 \

@@ -90,11 +90,11 @@ __attribute__((noinline)) static status set_wide(tensor *t, const int64_t *dims,
   tensor_shape *s = malloc(sizeof *s + (size_t)(2 * rank + storage_rank) * sizeof *dims);
   if (!s) return fail(ST_NO_HOST_MEMORY, "no host memory for the shape of a tensor");
   int64_t *const own = (int64_t *)(s + 1), *const own_strides = own + rank, *const own_storage = own_strides + rank;
-  int64_t step = 1;
+  uint64_t step = 1; /* wraps around behind a dimension 0 */
   for (int d = rank - 1; d >= 0; --d) {
     own[d] = dims[d];
-    own_strides[d] = strides ? strides[d] : step;
-    step *= dims[d];
+    own_strides[d] = strides ? strides[d] : (int64_t)step;
+    step *= (uint64_t)dims[d];
   }
   for (int d = 0; d < storage_rank; ++d) own_storage[d] = storage_dims[d];
   *s = (tensor_shape){rank, storage_rank, own, own_strides, own_storage};

@@ -141,8 +141,7 @@ status prepare_cast(executor *e, const cast_args *a) {
   const tensor *self = a->self, *out = a->out;
   TRY(op_expect_dtype(self, "self", DTYPES_NUMBER));
   TRY(op_expect_dtype(out, "out", DTYPES_NUMBER));
-  EXPECT(a->dtype == out->dtype, "dtype is %s, expected that of out, %s", dtype_name((int)a->dtype),
-         dtype_name(out->dtype));
+  TRY(op_expect_dtype_argument(a->dtype, out));
   TRY(op_expect_same_shape(out, "out", self));
   return plan_conversion(e, 1, out, "out", 0, self, "self");
 }

@@ -55,11 +55,6 @@ static status reduce_expect_same_dtype(const tensor *t, const char *name, const 
   return ST_OK;
 }
 
-static status reduce_expect_dtype_argument(int64_t dtype, const tensor *out) {
-  EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
-  return ST_OK;
-}
-
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -156,7 +151,7 @@ status prepare_sum(executor *e, const sum_args *a) {
   bool is_reduced[MAX_RANK];
   TRY(is_any ? op_expect_dtype(self, "self", DTYPES_REAL) : expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(op_expect_dtype_argument(a->dtype, out));
   TRY(expect_dims(a->dims, "dims", self->rank, false, is_reduced));
   return plan_one(e, is_any ? REDUCTION_ANY : REDUCTION_SUM, 0, self, out, is_reduced, a->keep_dims);
 }
@@ -167,7 +162,7 @@ status prepare_nansum(executor *e, const nansum_args *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, 0));
   if (out->dtype != ACL_BOOL) TRY(expect_number_cast(self, out));
-  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(op_expect_dtype_argument(a->dtype, out));
   TRY(expect_dims(a->dim, "dim", self->rank, false, is_reduced));
   return plan_one(e, kind, 0, self, out, is_reduced, a->keep_dim);
 }
@@ -252,7 +247,7 @@ status prepare_product(executor *e, const product_args *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(op_expect_dtype_argument(a->dtype, out));
   TRY(expect_dims(NULL, NULL, self->rank, false, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, false);
 }
@@ -262,7 +257,7 @@ status prepare_product_dim(executor *e, const product_dim_args *a) {
   bool is_reduced[MAX_RANK];
   TRY(expect_sum_dtypes(self, out, DTYPES_COMPLEX));
   TRY(expect_some_of_complex(self, out));
-  TRY(reduce_expect_dtype_argument(a->dtype, out));
+  TRY(op_expect_dtype_argument(a->dtype, out));
   TRY(expect_one_dim(a->dim, "dim", self->rank, is_reduced));
   return plan_one(e, REDUCTION_PRODUCT, 0, self, out, is_reduced, a->keep_dim);
 }
@@ -432,7 +427,7 @@ status prepare_norm(executor *e, const norm_args *a) {
 }
 
 status prepare_vector_norm(executor *e, const vector_norm_args *a) {
-  TRY(reduce_expect_dtype_argument(a->dtype, a->out));
+  TRY(op_expect_dtype_argument(a->dtype, a->out));
   return reduce_plan_norm(e, a->self, a->ord, a->dims, a->keep_dims, a->out, "ord", "dims");
 }
 

@@ -365,15 +365,10 @@ static status plan_cumulation(executor *e, scan_kind kind, const scan_call *c) {
   return ST_OK;
 }
 
-static status scan_expect_dtype_argument(int64_t dtype, const tensor *out) {
-  EXPECT(out->dtype == dtype, "dtype is %s, expected that of out, %s", dtype_name((int)dtype), dtype_name(out->dtype));
-  return ST_OK;
-}
-
 /* (self, dim, dtype, out) */
 status prepare_cumsum(executor *e, const cumsum_args *a) {
   scan_call c = {.self = a->self, .out = a->out};
-  TRY(scan_expect_dtype_argument(a->dtype, c.out));
+  TRY(op_expect_dtype_argument(a->dtype, c.out));
   TRY(op_expect_dim(a->dim, "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_SUM, &c);
 }
@@ -405,7 +400,7 @@ static status expect_integer_dim(const scalar *dim) {
 /* (input, dim, dtype, out); without dtype it is out's. */
 status prepare_cumprod(executor *e, const cumprod_args *a) {
   scan_call c = {.self = a->input, .out = a->out};
-  if (a->dtype != ACL_DT_UNDEFINED) TRY(scan_expect_dtype_argument(a->dtype, c.out));
+  if (a->dtype != ACL_DT_UNDEFINED) TRY(op_expect_dtype_argument(a->dtype, c.out));
   TRY(expect_integer_dim(a->dim));
   TRY(op_expect_dim(scalar_integer(a->dim), "dim", c.self->rank, &c.dim));
   return plan_cumulation(e, SCAN_PRODUCT, &c);
