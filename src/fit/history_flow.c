@@ -48,13 +48,13 @@ static uint32_t find_writer(const writer *w, uint32_t n, writer wanted) {
   return i;
 }
 
-static void note_read(block_flow *f, const history_task *t) {
+static void flow_note_read(block_flow *f, const history_task *t) {
   const writer who = {t->name, t->site};
   if (!f->n_readings) f->reader = who;
   f->n_readings += is_writer(f->reader, who);
 }
 
-static void note_write(block_flow *f, const history_task *t, bool by_host, bool builds_on) {
+static void flow_note_write(block_flow *f, const history_task *t, bool by_host, bool builds_on) {
   const writer who = {t->name, t->site};
   f->written_by_host |= by_host;
   f->written_by_tasks |= !by_host;
@@ -84,8 +84,8 @@ static block_flow flow_of(const history *h, const history_block *block) {
     }
     /* A task that writes a part only leaves the rest as it was, as one that reads does. */
     const bool builds_on = !by_host && (access & HISTORY_READS || 2 * written < block->requested);
-    if (access & HISTORY_WRITES) note_write(&f, t, by_host, builds_on);
-    if (!by_host && access & HISTORY_READS) note_read(&f, t);
+    if (access & HISTORY_WRITES) flow_note_write(&f, t, by_host, builds_on);
+    if (!by_host && access & HISTORY_READS) flow_note_read(&f, t);
     f.read_by_tasks |= !by_host && (access & HISTORY_READS || (access & HISTORY_WRITES && builds_on));
   }
   return f;
