@@ -101,8 +101,8 @@ static status wrap_operator(const char *type, const char *text, void **om, size_
 aclError cannon_operator_build(const char *type, int n_inputs, const aclTensorDesc *const inputs[], int n_outputs,
                                const aclTensorDesc *const outputs[], const aclopAttr *attributes, const char *text,
                                void **om, size_t *bytes) {
-  enum { MOST = 64 };
   API_ENTER();
+  enum { MOST = 64 };
   aclop_operand in[MOST], out[MOST];
   NEED(type);
   NEED(text);

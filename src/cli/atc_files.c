@@ -53,7 +53,7 @@ static char *read_option_file(const char *option, const char *path, int *code) {
 }
 
 /* The next line of a text that is not empty and no comment, without blanks around; NULL at the end. */
-static char *next_line(char **state) {
+static char *next_option_line(char **state) {
   for (char *line; (line = strsep(state, "\n"));) {
     line += strspn(line, " \t\r");
     for (char *end = line + strlen(line); end > line && isspace((unsigned char)end[-1]);) *--end = 0;
@@ -92,7 +92,7 @@ int atc_check_file(const char *option, const char *path, atc_file_kind kind) {
     if (!json) code = atc_refuse(EXIT_ARGUMENTS, "E10001: --%s is %s, which is no JSON", option, path);
     cJSON_Delete(json);
   }
-  for (char *line; kind != ATC_JSON && !code && (line = next_line(&state));) {
+  for (char *line; kind != ATC_JSON && !code && (line = next_option_line(&state));) {
     if (kind == ATC_SETTINGS && !is_setting(line))
       code = atc_refuse(EXIT_ARGUMENTS,
                         "E10001: --%s is %s, which has the line %.80s, expected such as [ByOpType] or "
@@ -128,7 +128,7 @@ static int add_kept(kept_list *l, const char *prefix, const char *name) {
 static int kept_lines(kept_list *l, const char *path) {
   int code;
   char *text = read_option_file("keep_dtype", path, &code), *state = text;
-  for (char *line; text && !code && (line = next_line(&state));) code = add_kept(l, "", line);
+  for (char *line; text && !code && (line = next_option_line(&state));) code = add_kept(l, "", line);
   free(text);
   return code;
 }
@@ -163,7 +163,7 @@ static int kept_own_types(kept_list *l, const char *path) {
   static const char by_type[] = "OpType::";
   int code;
   char *text = read_option_file("customize_dtypes", path, &code), *state = text;
-  for (char *line; text && !code && (line = next_line(&state));) {
+  for (char *line; text && !code && (line = next_option_line(&state));) {
     const bool is_type = !strncmp(line, by_type, sizeof by_type - 1);
     char *name = is_type ? line + sizeof by_type - 1 : line;
     char *split = strstr(name, is_type ? ":InputDtype" : "::InputDtype");

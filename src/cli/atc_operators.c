@@ -106,7 +106,7 @@ static int read_descs(described_operator *d, const char *name, aclTensorDesc **o
 }
 
 /* Numbers of a list attribute; false if they are too many, or none. */
-static bool read_numbers(const cJSON *list, double *numbers, int *n) {
+static bool read_number_list(const cJSON *list, double *numbers, int *n) {
   const cJSON *one;
   *n = 0;
   if (!cJSON_IsArray(list)) return false;
@@ -123,7 +123,7 @@ static bool set_number_list(aclopAttr *a, const char *name, const char *type, co
   float floats[MOST_ELEMENTS];
   uint8_t bools[MOST_ELEMENTS];
   int n;
-  if (!read_numbers(value, numbers, &n)) return false;
+  if (!read_number_list(value, numbers, &n)) return false;
   for (int i = 0; i < n; ++i) {
     integers[i] = (int64_t)numbers[i];
     floats[i] = (float)numbers[i];
@@ -146,7 +146,7 @@ static bool set_text_list(aclopAttr *a, const char *name, const cJSON *value) {
   return !aclopSetAttrListString(a, name, n, texts);
 }
 
-static bool set_attribute(aclopAttr *a, const char *name, const char *type, const cJSON *value) {
+static bool set_operator_attribute(aclopAttr *a, const char *name, const char *type, const cJSON *value) {
   int dtype;
   if (!strcmp(type, "bool")) return cJSON_IsBool(value) && !aclopSetAttrBool(a, name, (uint8_t)cJSON_IsTrue(value));
   if (!strcmp(type, "int")) return cJSON_IsNumber(value) && !aclopSetAttrInt(a, name, (int64_t)value->valuedouble);
@@ -164,7 +164,7 @@ static int read_attributes(described_operator *d) {
   if (!d->attributes) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
   cJSON_ArrayForEach(one, cJSON_GetObjectItem(d->json, "attr")) {
     const char *name = member_text(one, "name"), *type = member_text(one, "type");
-    if (!name || !type || !set_attribute(d->attributes, name, type, cJSON_GetObjectItem(one, "value")))
+    if (!name || !type || !set_operator_attribute(d->attributes, name, type, cJSON_GetObjectItem(one, "value")))
       return refuse_operator(d,
                              "the attribute %.80s, whose type or value is malformed, expected such as "
                              "{\"name\":\"alpha\",\"type\":\"float\",\"value\":1.0}",

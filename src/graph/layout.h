@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout NC1HWC0 of a model's inputs and outputs: NCHW with the channels in blocks of 16, the last of which is filled
- * with zeros. Called while a graph is made. */
+/* The layout NC1HWC0 of a model's inputs and outputs: NCHW with the channels in blocks of 16, the last of which is
+ * filled with zeros. Called while a graph is made. */
 #ifndef CANNON_GRAPH_LAYOUT_H
 #define CANNON_GRAPH_LAYOUT_H
 
