@@ -33,9 +33,9 @@
   CLASS(TEMPORARY, "temporaries")  /* made and freed within a phase */                                                 \
   CLASS(WORKSPACE, "workspaces")                                                                                       \
   CLASS(COMMUNICATION, "communication")                                                                                \
-  CLASS(WEIGHT, "weights, constants") /* written once, then only read */                                               \
-  CLASS(STATE, "state")               /* carried from one round of the program to the next */                          \
-  CLASS(INPUT, "inputs")              /* copied in again and again */                                                  \
+  CLASS(WEIGHT, "weights") /* written once, then only read */                                                          \
+  CLASS(STATE, "state")    /* carried from one round of the program to the next */                                     \
+  CLASS(INPUT, "inputs")   /* copied in again and again */                                                             \
   CLASS(OTHER, "other")                                                                                                \
   CLASS(CACHE, "cache") /* of segments: what no tensor has */
 
