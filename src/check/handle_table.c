@@ -110,13 +110,14 @@ static void add_ended(const live_handle *h) {
   ended[n_ended++].ended = true;
 }
 
-/* Under the lock. */
-static void remove_ended(uint64_t inverted, uint32_t kind) {
+/* Under the lock. Whether it was there. */
+static bool remove_ended(uint64_t inverted, uint32_t kind) {
   for (size_t i = n_ended; i-- > 0;) {
     if (ended[i].inverted != inverted || ended[i].kind != kind) continue;
     ended[i] = ended[--n_ended];
-    return;
+    return true;
   }
+  return false;
 }
 
 /* Removes the handle and remembers how it ended. False if it is not live. */
@@ -198,12 +199,12 @@ static bool is_destroyed_late(const hook_handle *h, uint32_t stack) {
   const uint64_t inverted = ~(uint64_t)h->handle;
   mutex_lock(&table_lock);
   gone_handle *g = gone ? gone_slot(inverted, h->kind) : NULL;
-  const bool late = g && g->inverted == inverted && g->kind == h->kind && g->by;
-  if (late) {
+  const bool is_known = g && g->inverted == inverted && g->kind == h->kind && g->by;
+  if (is_known) {
     g->by = 0;
     g->gone = stack;
-    remove_ended(inverted, h->kind);
   }
+  const bool late = remove_ended(inverted, h->kind) || is_known;
   mutex_unlock(&table_lock);
   return late;
 }

@@ -204,6 +204,12 @@ static int kept_mix_list(kept_list *l, const char *path) {
                         "white-list or gray-list",
                         path, list->string);
   }
+  cJSON_ArrayForEach(list, json) {
+    const bool is_black = list->string && !strcmp(list->string, lists[0]);
+    if (cJSON_GetArraySize(cJSON_GetObjectItem(list, "to-remove")) ||
+        (!is_black && cJSON_GetArraySize(cJSON_GetObjectItem(list, "to-add"))))
+      printf("Warning: --modify_mixlist: of %s, only what black-list has to-add has an effect here.\n", list->string);
+  }
   cJSON_ArrayForEach(one, cJSON_GetObjectItem(cJSON_GetObjectItem(json, lists[0]), "to-add")) if (!code) {
     const char *name = cJSON_GetStringValue(one);
     code = name ? add_kept(l, "OpType::", name)

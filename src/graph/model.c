@@ -236,10 +236,12 @@ static status aipp_target(const model *m, const aipp_config *c, onnx_shape *shap
                 m->n_inputs - 1);
   model_gear_shapes(m, m->gears.kind ? gears_largest(&m->gears) : 0, shapes);
   *to = shapes[c->input];
-  bool known = to->n_dims == 4;
+  bool known = to->n_dims == 4 && !m->inputs[c->input].blocked;
   for (int d = 0; d < to->n_dims; ++d) known &= to->dims[d] > 0;
   if (!known)
-    return fail(ST_INVALID_PARAM, "input %s, for which there is an aipp_op, has another shape than 4 known dimensions",
+    return fail(ST_INVALID_PARAM,
+                "input %s, for which there is an aipp_op, has another shape than 4 known dimensions, or "
+                "another layout than NCHW",
                 m->inputs[c->input].name);
   if (m->inputs[c->input].dtype != ACL_FLOAT && m->inputs[c->input].dtype != ACL_FLOAT16)
     return fail(ST_INVALID_PARAM, "input %s has dtype %s, expected FLOAT or FLOAT16 for AIPP, or a single aipp_op",
@@ -304,6 +306,7 @@ static status describe_model(model *m, const om_contents *om) {
     *f = (onnx_shape){.name = p->name, .n_dims = p->rank};
     memcpy(f->dims, p->dims, sizeof f->dims);
     TRY(port_take_form(p, om_form_of(om, false, p->name), f));
+    if (p->blocked && om->gears.kind) return fail(ST_INVALID_PARAM, "input %s is NC1HWC0 and has gears", p->name);
     f->half = p->half;
     f->blocked = p->blocked;
   }

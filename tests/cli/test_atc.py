@@ -399,6 +399,12 @@ class Atc(unittest.TestCase):
         self.assert_refused(255, "expected true or false for each of the 1 nodes", "--input_fp16_nodes=x",
                             "--is_input_adjust_hw_layout=true,true")
         self.assert_refused(100000 & 255, "q is no input of the model", "--input_fp16_nodes=q")
+        (self.folder / "aipp.cfg").write_text("aipp_op { input_format: RGB888_U8 }")
+        self.write(model([1, 3, 4, 6]))
+        self.assert_refused(100000 & 255, "another layout than NCHW", "--input_fp16_nodes=x",
+                            "--is_input_adjust_hw_layout=true", "--insert_op_conf=aipp.cfg")
+        self.assertEqual(self.atc("--input_fp16_nodes=x", "--insert_op_conf=aipp.cfg")[0], 0)
+        (self.folder / "m.om").unlink()
         self.write(model([2, 3]))
         self.assert_refused(100000 & 255, "another shape than 4 known dimensions", "--input_fp16_nodes=x",
                             "--is_input_adjust_hw_layout=true")
