@@ -35,16 +35,21 @@ endforeach()
 configure_file(${packaging}/ascend_toolkit_install.info.in ${packaged}/ascend_toolkit_install.info @ONLY)
 install(FILES ${packaged}/ascend_toolkit_install.info DESTINATION ${arch})
 
-# Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib and devlib are
-# older names that samples use; samples that are cross-built link with lib64/stub; CMake on Debian searches share/cmake,
-# but not lib64. MindSpore cuts the path of the library that defines aclrtMalloc, libcannon.so, and looks for lib64
-# below what is left: 2.10.0 cuts behind the last "cann", which is in the file's name, and 2.7.2 behind "latest", a
-# folder of CANN's, which therefore is in LD_LIBRARY_PATH (src/cli/environment.c).
+# Symbolic links, as "link>target". CANN's own files are in runtime, compiler and <arch>-linux; acllib, fwkacllib, atc
+# and devlib are older names that samples and Paddle use, and ascend-toolkit/latest is where an installation lies in what
+# Paddle takes for the folder of all of Ascend's software. OpenCV looks for a library of operators' prototypes in opp.
+# tests/cli/test_layouts.py has the searches of these projects. Samples that are cross-built link with lib64/stub; CMake
+# on Debian searches share/cmake, but not lib64. MindSpore cuts the path of the library that defines aclrtMalloc,
+# libcannon.so, and looks for lib64 below what is left: 2.10.0 cuts behind the last "cann", which is in the file's name,
+# and 2.7.2 behind "latest", a folder of CANN's, which therefore is in LD_LIBRARY_PATH (src/cli/environment.c).
 file(REMOVE_RECURSE ${packaged}/links)
 foreach(link
     "runtime/include>../include" "runtime/lib64>../lib64"
     "compiler/include>../include" "compiler/lib64>../lib64"
     "acllib/include>../include" "acllib/lib64>../lib64"
+    "fwkacllib/include>../include" "fwkacllib/lib64>../lib64" "fwkacllib/bin>../bin"
+    "atc/lib64>../lib64" "atc/bin>../bin" "ascend-toolkit/latest>.."
+    "opp/built-in/op_proto/lib/linux/${CMAKE_SYSTEM_PROCESSOR}/libopsproto.so>../../../../../../lib64/libopsproto.so"
     "${arch}/include>../include" "${arch}/lib64>../lib64" "${arch}/devlib>../lib64"
     "bin/msprof>../tools/profiler/bin/msprof" "compiler/bin>../bin" "devlib>lib64" "lib64/stub>." "latest/lib64>../lib64"
     "lib64/libcann/lib64>../../lib64"

@@ -112,6 +112,8 @@ CHANGED = {'aclmdlRICaptureThreadExchangeMode': ['mode']}
 # Declared functions without a binding, and why.
 ALLOCATOR = 'only models of dynamic shape would call an allocator in Python, and none does yet'
 UNBOUND = {
+    'aclblasHgemm': '`acl.blas.gemm_ex` takes float16, too',
+    'aclblasHgemv': '`acl.blas.gemv_ex` takes float16, too',
     'aclrtAllocatorSetAllocAdviseFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetAllocFuncToDesc': ALLOCATOR,
     'aclrtAllocatorSetFreeFuncToDesc': ALLOCATOR,

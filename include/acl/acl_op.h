@@ -60,6 +60,13 @@ ACL_FUNC_VISIBILITY aclError aclopExecuteV2(const char *opType, int numInputs, a
                                             aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
                                             aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream);
 
+/* Load files of single operators, which `atc --singleop` makes: one from memory, or all .om files of a folder.
+ * Operators are built in and run by their names, so the files are only checked, and nothing of them is kept. Any thread
+ * may call them. Errors: ACL_ERROR_INVALID_PARAM (NULL); 145002 (no such folder, or no such file in it);
+ * ACL_ERROR_PARSE_FILE (a file that was not made by that). */
+ACL_FUNC_VISIBILITY aclError aclopSetModelDir(const char *modelDir);
+ACL_FUNC_VISIBILITY aclError aclopLoad(const void *model, size_t modelSize);
+
 /* Would record the arguments of kernels on AI cores. As there are none, both return
  * ACL_ERROR_RT_FEATURE_NOT_SUPPORT. */
 #define ACL_OP_DUMP_OP_AICORE_ARGS 0x00000001U

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "acl/acl_base.h"
+#include "acl/acl_op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +23,16 @@ typedef struct {
   const char *name; /**< The input's name in the model. */
   size_t n_dims;    /**< Number of its dimensions: at most 8. */
   int64_t dims[8];  /**< Its dimensions; -1: it stays open. */
+  int64_t least[8]; /**< Of an open dimension: the least size that an execution may have; 0: any. */
+  int64_t most[8];  /**< Likewise the most; 0 or -1: any. */
 } cannon_model_shape;
+
+/** What callers give for an input. */
+typedef struct {
+  const char *name; /**< The input's name in the model. */
+  int half;         /**< Not 0: float16, where the model has float32. */
+  int blocked;      /**< Not 0: NC1HWC0 in blocks of 16 channels, where the model has NCHW. */
+} cannon_model_input;
 
 /** Which sizes of the open dimensions a model is made for. */
 typedef enum {
@@ -83,9 +92,15 @@ typedef struct {
   size_t n_outputs;                    /**< Number of outputs; 0: those of the model. */
   const cannon_model_type *types;      /**< Types of outputs. */
   size_t n_types;                      /**< Number of types. */
+  const char *const *blocked;          /**< Outputs of 4 dimensions that are NC1HWC0, as float16; named as `outputs`. */
+  size_t n_blocked;                    /**< Their number. */
+  const cannon_model_input *inputs;    /**< Inputs that callers give in another form than the model has. */
+  size_t n_inputs;                     /**< Number of these inputs. */
   const cannon_model_switch *switches; /**< Passes that run or do not; a later one wins. */
   size_t n_switches;                   /**< Number of switches. */
   cannon_model_precision precision;    /**< Whether float32 may be less. */
+  const char *const *whole;            /**< Nodes that stay float32 then: names, or such as "OpType::Softmax". */
+  size_t n_whole;                      /**< Their number. */
   cannon_model_weights weights;        /**< Where constants are kept. */
   const char *weight_folder;           /**< The folder of files of constants: `weight` beside the .om file. It is made
                                             if it is not there. */
@@ -146,6 +161,25 @@ aclError cannon_model_build_from_memory(const void *onnx, size_t n, const cannon
  * \return ACL_SUCCESS; 145002 for a file that cannot be written, or is not replaced.
  */
 aclError cannon_model_save(const char *path, const void *om, size_t bytes);
+
+/** Makes the contents of an .om file of a single operator, for aclopLoad() and aclopSetModelDir(). Operators run by
+ * their names, so programs that do not load the file run them, too. Whether the operator takes these tensors is checked
+ * where their shapes are known.
+ *
+ * \param type        The operator's name, such as "Add".
+ * \param n_inputs    Number of inputs.
+ * \param inputs      Their descriptions.
+ * \param n_outputs   Number of outputs.
+ * \param outputs     Their descriptions.
+ * \param attributes  Attributes; may be NULL.
+ * \param text        A description for those who look into the file.
+ * \param om          Receives the contents, which the caller frees with free().
+ * \param bytes       Receives their number.
+ * \return ACL_SUCCESS; ACL_ERROR_OP_NOT_FOUND for an operator that is not there, or does not take these tensors.
+ */
+aclError cannon_operator_build(const char *type, int n_inputs, const aclTensorDesc *const inputs[], int n_outputs,
+                               const aclTensorDesc *const outputs[], const aclopAttr *attributes, const char *text,
+                               void **om, size_t *bytes);
 
 /** Describes what becomes of a model, as JSON: its inputs and outputs, the passes and how often they matched, the nodes
  * before and after them with the implementation of each and the reason for it, and the plan of memory. docs/graph.md

@@ -4,8 +4,8 @@
 # manual pages are in the folder `data`, too: an environment's share/man is where `man` looks.
 #
 # A wheel has no symbolic links. What an installation has links for is replaced by files that do the same:
-#   - folders of libraries: copies of the libraries with CANN's names. They have few bytes each, and take all functions
-#     from ../../lib64/libcannon.so and libcannon_ge.so (their RUNPATH, CMakeLists.txt). Those in lib64/libcann/lib64
+#   - libraries, and folders of such: copies of the libraries with CANN's names. They have few bytes each, and take all
+#     functions from ../../lib64/libcannon.so and libcannon_ge.so (their RUNPATH, CMakeLists.txt). Those in lib64/libcann/lib64
 #     are opened by MindSpore, which has loaded libcannon.so by then
 #   - folders of headers: headers that include the one that is meant
 #   - programs, and folders of programs: nothing. The environment's PATH has the folder of the program that is meant (src/cli/environment.c), and
@@ -34,6 +34,10 @@ foreach(path IN LISTS paths)
 
   file(READ_SYMLINK ${stage}/${path} target)
   get_filename_component(meant ${stage}/${path}/../${target} ABSOLUTE)
+  if(meant MATCHES "\\.so$")
+    file(COPY ${meant} DESTINATION ${folder})
+    continue()
+  endif()
   if(NOT IS_DIRECTORY ${meant} OR meant STREQUAL ${stage}/bin OR meant STREQUAL ${stage})
     continue()
   endif()

@@ -11,6 +11,7 @@
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "acl/acl_tdt.h"
+#include "acl/ops/acl_cblas.h"
 #include "acl/ops/acl_dvpp.h"
 #include "python.h"
 #include "weak.h" /* generated: before the prototypes */

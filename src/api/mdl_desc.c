@@ -239,8 +239,8 @@ aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclm
   if (modelDesc->gears.kind) return ACL_SUCCESS; /* no range: the gears say which sizes there are */
   dimsRange->rangeCount = (size_t)p->rank;
   for (int d = 0; d < p->rank; ++d) {
-    dimsRange->range[d][0] = p->dims[d] < 0 ? 0 : p->dims[d];
-    dimsRange->range[d][1] = p->dims[d];
+    dimsRange->range[d][0] = p->dims[d] < 0 ? p->least[d] : p->dims[d];
+    dimsRange->range[d][1] = p->dims[d] < 0 && p->most[d] > 0 ? p->most[d] : p->dims[d];
   }
   return ACL_SUCCESS;
 }

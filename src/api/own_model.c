@@ -2,6 +2,7 @@
 /* The entry points that make .om files and describe models (include/cannon/model.h). */
 #include "cannon/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +12,7 @@
 #include "graph/describe.h"
 #include "graph/model_def.h"
 #include "graph/om.h"
+#include "graph/outputs.h"
 #include "graph/tune_file.h"
 #include "graph/weight_files.h"
 
@@ -19,10 +21,10 @@ static status check_lists(const cannon_model_options *o) {
     const char *name;
     const void *list;
     size_t n;
-  } lists[] = {{"shapes", o->shapes, o->n_shapes},
-               {"outputs", o->outputs, o->n_outputs},
-               {"types", o->types, o->n_types},
-               {"switches", o->switches, o->n_switches}};
+  } lists[] = {{"shapes", o->shapes, o->n_shapes},    {"outputs", o->outputs, o->n_outputs},
+               {"types", o->types, o->n_types},       {"switches", o->switches, o->n_switches},
+               {"blocked", o->blocked, o->n_blocked}, {"inputs", o->inputs, o->n_inputs},
+               {"whole", o->whole, o->n_whole}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
     if (lists[i].n && !lists[i].list)
       return fail(ST_INVALID_PARAM, "%s is NULL, expected %zu", lists[i].name, lists[i].n);
@@ -41,19 +43,68 @@ static status own_shapes(const cannon_model_shape *from, size_t n, onnx_shape **
     to[i].name = from[i].name;
     to[i].n_dims = (int)from[i].n_dims;
     memcpy(to[i].dims, from[i].dims, from[i].n_dims * sizeof *to[i].dims);
+    memcpy(to[i].least, from[i].least, from[i].n_dims * sizeof *to[i].least);
+    memcpy(to[i].most, from[i].most, from[i].n_dims * sizeof *to[i].most);
   }
   *out = to;
   return ST_OK;
 }
 
-/* Whether the shapes name inputs of the model. Whether they fit was seen when it was loaded. */
-static status check_shapes(const model *m, const onnx_shape *shapes, size_t n) {
-  int n_inputs;
-  const model_port *in = model_inputs(m, &n_inputs);
-  for (size_t k = 0; k < n; ++k) {
-    int i = 0;
-    while (i < n_inputs && strcmp(in[i].name, shapes[k].name) != 0) ++i;
-    if (i == n_inputs) return fail(ST_INVALID_PARAM, "%s is no input of the model", shapes[k].name);
+static status check_input(const model *m, const char *name) {
+  int n;
+  const model_port *in = model_inputs(m, &n);
+  for (int i = 0; i < n; ++i)
+    if (!strcmp(in[i].name, name)) return ST_OK;
+  return fail(ST_INVALID_PARAM, "%s is no input of the model", name);
+}
+
+static status check_blocked_output(const model *m, const char *name) {
+  int n;
+  const model_port *out = model_outputs(m, &n);
+  for (int i = 0; i < n; ++i)
+    if (out[i].blocked && output_is_meant(&out[i], name)) return ST_OK;
+  return fail(ST_INVALID_PARAM, "%s is no output of the model", name);
+}
+
+/* Whether the options name inputs and outputs of the model. Whether they fit was seen when it was loaded. */
+static status check_option_names(const model *m, const cannon_model_options *o) {
+  for (size_t k = 0; k < o->n_shapes; ++k) TRY(check_input(m, o->shapes[k].name));
+  for (size_t k = 0; k < o->n_inputs; ++k) TRY(check_input(m, o->inputs[k].name));
+  for (size_t k = 0; k < o->n_blocked; ++k) TRY(check_blocked_output(m, o->blocked[k]));
+  return ST_OK;
+}
+
+/* The nodes that stay float32, in one text. */
+static status own_whole(const cannon_model_options *o, om_contents *c) {
+  char *text = NULL;
+  size_t n;
+  if (!o->n_whole) return ST_OK;
+  FILE *f = open_memstream(&text, &n);
+  if (!f) return fail(ST_NO_HOST_MEMORY, "no host memory for the names of nodes");
+  bool good = true;
+  for (size_t i = 0; i < o->n_whole; ++i) {
+    good &= o->whole[i] && *o->whole[i] && !strpbrk(o->whole[i], "\t\n");
+    if (good) fprintf(f, "%s%s", i ? "\t" : "", o->whole[i]);
+  }
+  if (fclose(f)) text = NULL;
+  c->kept_whole = text;
+  if (!good) return fail(ST_INVALID_PARAM, "whole has an entry that is no name of a node or operator");
+  return text ? ST_OK : fail(ST_NO_HOST_MEMORY, "no host memory for the names of nodes");
+}
+
+static status own_forms(const cannon_model_options *o, om_contents *c) {
+  c->forms = calloc(o->n_inputs + o->n_blocked + 1, sizeof *c->forms);
+  if (!c->forms) return fail(ST_NO_HOST_MEMORY, "no host memory for the inputs of a model");
+  for (size_t i = 0; i < o->n_inputs; ++i) {
+    if (!o->inputs[i].name) return fail(ST_INVALID_PARAM, "inputs[%zu] has no name", i);
+    if (o->gears && o->inputs[i].blocked)
+      return fail(ST_INVALID_PARAM, "input %s is to be NC1HWC0, expected no gears then", o->inputs[i].name);
+    c->forms[c->n_forms++] =
+        (om_form){.name = o->inputs[i].name, .half = o->inputs[i].half, .blocked = o->inputs[i].blocked};
+  }
+  for (size_t i = 0; i < o->n_blocked; ++i) {
+    if (!o->blocked[i]) return fail(ST_INVALID_PARAM, "blocked[%zu] has no name", i);
+    c->forms[c->n_forms++] = (om_form){.name = o->blocked[i], .half = true, .blocked = true, .is_output = true};
   }
   return ST_OK;
 }
@@ -77,7 +128,7 @@ static status try_model(const void *om, size_t n, const char *folder, const cann
   const model_def_facts facts = {o->name, o->command_line, o->soc_version};
   TRY(model_load(om, n, folder, &(model_options){.tunes = o->tune, .goal = (program_goal)o->goal}, MODEL_ON_HOST, NULL,
                  &m));
-  status st = check_shapes(m, c->shapes, o->n_shapes);
+  status st = check_option_names(m, o);
   if (st == ST_OK && o->n_outputs && !model_program(m))
     st = fail(ST_INVALID_PARAM, "outputs are chosen, expected the shapes of all inputs, too");
   if (st == ST_OK) st = model_def_write(m, &facts, &def, &c->model_def_bytes);
@@ -192,6 +243,8 @@ static status build_contents(const cannon_model_options *o, om_contents *c, cons
   TRY(read_gears(o, &c->gears));
   TRY(own_outputs(o, c));
   TRY(own_shapes(o->shapes, o->n_shapes, &c->shapes));
+  TRY(own_forms(o, c));
+  TRY(own_whole(o, c));
   if (o->aipp && !(c->aipp = aipp_line(o->aipp)))
     return fail(ST_NO_HOST_MEMORY, "no host memory for the configuration of AIPP");
   TRY(om_write(name, c, &made, &n_made));
@@ -215,6 +268,8 @@ static status build(const void *file, size_t n, const char *folder, const cannon
   const status st = build_contents(o, &c, folder, om, bytes, figures);
   free(c.shapes);
   free(c.outputs);
+  free(c.forms);
+  free((void *)(uintptr_t)c.kept_whole);
   free((void *)(uintptr_t)c.model_def);
   free((void *)(uintptr_t)c.aipp);
   free((void *)(uintptr_t)c.tuned);

@@ -20,7 +20,9 @@ FORK_RENEWS(table_lock)
 static live_handle *slots; /* open addressing with linear probing, at most half full */
 static size_t n_slots;     /* a power of two, or 0 */
 static size_t n_live;
-static gone_handle *gone; /* of GONE, or NULL without memory */
+static gone_handle *gone;  /* of GONE, or NULL without memory */
+static live_handle *ended; /* that went with their context and that the program has not destroyed since */
+static size_t n_ended, ended_room;
 
 static void (*on_problem)(const handle_problem *);
 static void (*on_made)(uint32_t kind);
@@ -96,6 +98,28 @@ static void add_live(const live_handle *h) {
   mutex_unlock(&table_lock);
 }
 
+/* Under the lock. Without memory the handle counts as destroyed. */
+static void add_ended(const live_handle *h) {
+  if (n_ended == ended_room) {
+    live_handle *more = realloc(ended, (ended_room ? 2 * ended_room : 16) * sizeof *more);
+    if (!more) return;
+    ended = more;
+    ended_room = ended_room ? 2 * ended_room : 16;
+  }
+  ended[n_ended] = *h;
+  ended[n_ended++].ended = true;
+}
+
+/* Under the lock. Whether it was there. */
+static bool remove_ended(uint64_t inverted, uint32_t kind) {
+  for (size_t i = n_ended; i-- > 0;) {
+    if (ended[i].inverted != inverted || ended[i].kind != kind) continue;
+    ended[i] = ended[--n_ended];
+    return true;
+  }
+  return false;
+}
+
 /* Removes the handle and remembers how it ended. False if it is not live. */
 static bool remove_live(uint64_t inverted, uint32_t kind, uint32_t stack, uint64_t by, const char *call,
                         live_handle *removed) {
@@ -107,6 +131,7 @@ static bool remove_live(uint64_t inverted, uint32_t kind, uint32_t stack, uint64
     handle_close_gap((size_t)(h - slots));
     if (gone)
       *gone_slot(inverted, kind) = (gone_handle){inverted, by, kind, removed->stack, stack, removed->call, call};
+    if (by && removed->kind == HOOK_STREAM) add_ended(removed);
   }
   mutex_unlock(&table_lock);
   return h;
@@ -123,10 +148,11 @@ static bool find_gone(uint64_t inverted, uint32_t kind, gone_handle *out) {
 
 live_handle *handle_table_copy(size_t *n) {
   mutex_lock(&table_lock);
-  live_handle *copy = n_live ? malloc(n_live * sizeof *copy) : NULL;
+  live_handle *copy = n_live + n_ended ? malloc((n_live + n_ended) * sizeof *copy) : NULL;
   *n = 0;
   for (size_t i = 0; copy && i < n_slots; ++i)
     if (slots[i].inverted) copy[(*n)++] = slots[i];
+  for (size_t i = 0; copy && i < n_ended; ++i) copy[(*n)++] = ended[i];
   mutex_unlock(&table_lock);
   return copy;
 }
@@ -173,11 +199,12 @@ static bool is_destroyed_late(const hook_handle *h, uint32_t stack) {
   const uint64_t inverted = ~(uint64_t)h->handle;
   mutex_lock(&table_lock);
   gone_handle *g = gone ? gone_slot(inverted, h->kind) : NULL;
-  const bool late = g && g->inverted == inverted && g->kind == h->kind && g->by;
-  if (late) {
+  const bool is_known = g && g->inverted == inverted && g->kind == h->kind && g->by;
+  if (is_known) {
     g->by = 0;
     g->gone = stack;
   }
+  const bool late = remove_ended(inverted, h->kind) || is_known;
   mutex_unlock(&table_lock);
   return late;
 }

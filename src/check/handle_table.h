@@ -30,6 +30,7 @@ typedef struct {
   const char *call; /* that made it */
   bool kept;        /* an executor that launches do not consume */
   bool launched;    /* such an executor was launched */
+  bool ended;       /* the library has destroyed it, with its context; the program has not */
 } live_handle;
 
 /* How a handle ended. */
@@ -62,7 +63,8 @@ void handle_table_on_made(void (*listener)(uint32_t kind));
 bool handle_table_told_error(void);
 void handle_table_tells_error(bool told);
 
-/* A copy of the live handles, in no order, which the caller frees; NULL if there are none, or no memory. */
+/* A copy of the handles that the program has not destroyed, in no order, which the caller frees; NULL if there are
+ * none, or no memory. */
 live_handle *handle_table_copy(size_t *n);
 
 /* Names: "stream"; of several, "streams"; and the call that destroys such. */

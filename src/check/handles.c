@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part for leaks: at the end of the process, handles and blocks that nothing in the program's memory leads to any
  * more are findings, one for each place that made such. What the program still holds is told in a line, and is no
- * finding: the end of a process gives everything back (semantics page, 3.2). */
+ * finding: the end of a process gives everything back (semantics page, 3.2). This holds for all kinds alike: a stream
+ * that the device's reset has ended is lost or held as a block is that outlives the reset. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static bool is_root(const live_handle *h) { return !h->owner; }
 static int by_place(const void *a, const void *b) {
   const live_handle *x = a, *y = b;
   if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+  if (x->ended != y->ended) return x->ended ? 1 : -1;
   return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
@@ -58,6 +60,12 @@ static void say_lost(finding *f, const live_handle *h, uint64_t n, uint64_t byte
                 "%ju %s of %s %s never launched or destroyed, and nothing leads to %s any more. Call phase two, or "
                 "aclDestroyAclOpExecutor if the operator is not to run.",
                 (uintmax_t)n, what, h->call, were, n == 1 ? "it" : "them");
+  else if (h->ended)
+    finding_say(f,
+                "%ju %s that %s made %s not destroyed before the device's reset or aclrtDestroyContext ended %s, "
+                "and nothing leads to %s any more. Call %s before.",
+                (uintmax_t)n, what, h->call ? h->call : "a call", were, n == 1 ? "it" : "them", n == 1 ? "it" : "them",
+                handle_destroyer(h->kind));
   else if (h->kind >= N_HOOK_HANDLES)
     finding_say(f, "%ju %s (%s) that %s made %s never freed, and nothing leads to %s any more. Call %s.", (uintmax_t)n,
                 what, size_in_words(bytes).text, h->call, were, n == 1 ? "it" : "them", handle_destroyer(h->kind));

@@ -27,6 +27,7 @@
 #include "check/leaks_report.h"
 #include "memory/fault.h"
 #include "memory/memory.h"
+#include "trace/stack.h"
 #include "trace/stats_write.h"
 
 enum {
@@ -175,8 +176,9 @@ static void leaks_at_exit(void) {
 /* Stores the stack from `site` on, at least `site` itself. Returns the number of frames. */
 static unsigned stack_from(void *site, void *frame[BLOCK_FRAMES]) {
   void *raw[OWN_FRAMES + BLOCK_FRAMES];
-  const int n = options.frames > 1 ? backtrace(raw, OWN_FRAMES + (int)options.frames) : 0;
-  int first = 0;
+  const int most = OWN_FRAMES + (int)options.frames;
+  int n = options.frames > 1 ? backtrace(raw, most) : 0, first = 0;
+  if (n < most) n = (int)stack_without_start(raw, (uint32_t)n);
   while (first < n && raw[first] != site) ++first;
   frame[0] = site;
   unsigned found = 1;
@@ -269,6 +271,7 @@ __attribute__((constructor)) static void leaks_start(void) {
   set_report_path();
   pthread_atfork(NULL, NULL, leaks_in_child);
   sem_init(&wanted, 0, 0);
+  stack_start();
   backtrace(frame, 1); /* the first call of backtrace loads a library, which must not happen in a hook */
   if (options.signal) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};

@@ -17,13 +17,21 @@ typedef struct {
   const char *name;
   size_t offset; /* in atc_options; IGNORED: it has no effect */
   const char *values;
+  atc_file_kind file; /* what it names, which is checked */
+  bool tells;         /* that it has no effect, other than by its default (the first value), is said */
 } atc_option;
 
 #define IGNORED SIZE_MAX
 #define OPTION(name, values)                                                                                           \
-  { #name, offsetof(atc_options, name), values }
+  { #name, offsetof(atc_options, name), values, ATC_NO_FILE, false }
+#define NAMED_OPTION(name, member, values)                                                                             \
+  { #name, offsetof(atc_options, member), values, ATC_NO_FILE, false }
 #define WITHOUT_EFFECT(name, values)                                                                                   \
-  { #name, IGNORED, values }
+  { #name, IGNORED, values, ATC_NO_FILE, false }
+#define FOR_AN_NPU(name, values)                                                                                       \
+  { #name, IGNORED, values, ATC_NO_FILE, true }
+#define FILE_FOR_AN_NPU(name, kind)                                                                                    \
+  { #name, IGNORED, NULL, kind, true }
 #define ZERO_ONE "0 1"
 
 /* Those without effect tune an NPU, or permit what is not made use of: other orders, caches. */
@@ -40,23 +48,32 @@ static const atc_option known_options[] = {
     OPTION(check_report, NULL),
     OPTION(out_nodes, NULL),
     OPTION(output_type, NULL),
-    {"display_model_info", offsetof(atc_options, display), ZERO_ONE},
-    {"dynamic_batch_size", offsetof(atc_options, batch), NULL},
-    {"dynamic_image_size", offsetof(atc_options, image), NULL},
-    {"dynamic_dims", offsetof(atc_options, dims), NULL},
-    {"insert_op_conf", offsetof(atc_options, aipp), NULL},
-    {"fusion_switch_file", offsetof(atc_options, switch_file), NULL},
-    {"optimization_switch", offsetof(atc_options, switches), NULL},
-    {"oo_level", offsetof(atc_options, level), "O0 O1 O2 O3"},
-    {"export_compile_stat", offsetof(atc_options, statistics), "0 1 2"},
-    {"precision_mode", offsetof(atc_options, precision),
-     "force_fp16 force_fp32 cube_fp16in_fp32out allow_fp32_to_fp16 must_keep_origin_dtype allow_mix_precision "
-     "allow_mix_precision_fp16 allow_mix_precision_bf16"},
-    {"precision_mode_v2", offsetof(atc_options, precision_v2),
-     "fp16 origin cube_fp16in_fp32out mixed_float16 mixed_bfloat16 mixed_hif8 cube_hif8"},
-    {"optimize", offsetof(atc_options, goal), "time memory power"},
-    {"tune", offsetof(atc_options, tune), "true false 0 1"},
-    {"external_weight", offsetof(atc_options, weights), "0 1 2"},
+    NAMED_OPTION(display_model_info, display, ZERO_ONE),
+    NAMED_OPTION(dynamic_batch_size, batch, NULL),
+    NAMED_OPTION(dynamic_image_size, image, NULL),
+    NAMED_OPTION(dynamic_dims, dims, NULL),
+    NAMED_OPTION(insert_op_conf, aipp, NULL),
+    NAMED_OPTION(fusion_switch_file, switch_file, NULL),
+    NAMED_OPTION(optimization_switch, switches, NULL),
+    NAMED_OPTION(oo_level, level, "O0 O1 O2 O3"),
+    NAMED_OPTION(export_compile_stat, statistics, "0 1 2"),
+    NAMED_OPTION(
+        precision_mode, precision,
+        "force_fp16 force_fp32 cube_fp16in_fp32out allow_fp32_to_fp16 must_keep_origin_dtype allow_mix_precision "
+        "allow_mix_precision_fp16 allow_mix_precision_bf16"),
+    NAMED_OPTION(precision_mode_v2, precision_v2,
+                 "fp16 origin cube_fp16in_fp32out mixed_float16 mixed_bfloat16 mixed_hif8 cube_hif8"),
+    NAMED_OPTION(optimize, goal, "time memory power"),
+    NAMED_OPTION(tune, tune, "true false 0 1"),
+    NAMED_OPTION(external_weight, weights, "0 1 2"),
+    NAMED_OPTION(input_shape_range, shape_range, NULL),
+    NAMED_OPTION(input_fp16_nodes, half_inputs, NULL),
+    NAMED_OPTION(is_input_adjust_hw_layout, input_layout, NULL),
+    NAMED_OPTION(is_output_adjust_hw_layout, output_layout, NULL),
+    NAMED_OPTION(keep_dtype, keep_dtype, NULL),
+    NAMED_OPTION(modify_mixlist, mix_list, NULL),
+    NAMED_OPTION(customize_dtypes, own_dtypes, NULL),
+    NAMED_OPTION(singleop, single_operators, NULL),
     WITHOUT_EFFECT(input_format, "NCHW NHWC NCDHW NDHWC ND"),
     WITHOUT_EFFECT(op_select_implmode,
                    "high_precision high_performance high_precision_for_all high_performance_for_all"),
@@ -83,6 +100,27 @@ static const atc_option known_options[] = {
     WITHOUT_EFFECT(jit_compile, ZERO_ONE),
     WITHOUT_EFFECT(topo_sorting_mode, "0 1 2 3"),
     WITHOUT_EFFECT(status_check, ZERO_ONE),
+    FILE_FOR_AN_NPU(op_precision_mode, ATC_SETTINGS),
+    FILE_FOR_AN_NPU(compression_optimize_conf, ATC_SWITCHES_FILE),
+    FILE_FOR_AN_NPU(compress_weight_conf, ATC_LINES),
+    FILE_FOR_AN_NPU(op_debug_config, ATC_LINES),
+    FOR_AN_NPU(sparsity, ZERO_ONE),
+    FOR_AN_NPU(enable_compress_weight, "false true"),
+    FOR_AN_NPU(disable_reuse_memory, ZERO_ONE),
+    FOR_AN_NPU(quant_dumpable, ZERO_ONE),
+    FOR_AN_NPU(atomic_clean_policy, ZERO_ONE),
+    FOR_AN_NPU(tiling_schedule_optimize, ZERO_ONE),
+    FOR_AN_NPU(deterministic_level, "0 1 2"),
+    FOR_AN_NPU(is_weight_clip, "1 0"),
+    FOR_AN_NPU(save_original_model, "false true"),
+    FOR_AN_NPU(enable_scope_fusion_passes, NULL),
+    FOR_AN_NPU(exclude_engines, NULL),
+    FOR_AN_NPU(shape_generalized_build_mode, "shape_precise shape_generalized"),
+    FOR_AN_NPU(auto_tune_mode, NULL),
+    FOR_AN_NPU(enable_graph_parallel, ZERO_ONE),
+    FILE_FOR_AN_NPU(graph_parallel_option_path, ATC_JSON),
+    FILE_FOR_AN_NPU(cluster_config, ATC_JSON),
+    FOR_AN_NPU(distributed_cluster_build, ZERO_ONE),
 };
 
 static const char failed[] = "ATC run failed, Please check the detail log, Try 'atc --help' for more information";
@@ -105,6 +143,7 @@ int atc_refuse_error(aclError error) {
 static void print_help(void) {
   printf(
       "Usage: atc --model=FILE.onnx --framework=5 --output=NAME --soc_version=NAME [OPTION]...\n"
+      "       atc --singleop=FILE.json --output=FOLDER --soc_version=NAME\n"
       "       atc --mode=1 --om=FILE.om --json=FILE\n"
       "       atc --mode=6 --om=FILE.om\n"
       "\n"
@@ -120,7 +159,12 @@ static void print_help(void) {
       "  --output=NAME           The file to write, without .om.\n"
       "  --soc_version=NAME      The device, such as Ascend910B3. Files run on all of them.\n"
       "  --input_shape=SHAPES    Shapes of inputs, such as \"x:1,3,224,224;y:1,77\". Dimensions of -1, and open\n"
-      "                          inputs that are left out, may have another size at each execution.\n"
+      "                          inputs that are left out, may have another size at each execution; one of 1~8 one\n"
+      "                          of these. --input_shape_range=\"x:[1~8,3,224,224]\": the same, its older name.\n"
+      "  --input_fp16_nodes=\"x;y\"\n"
+      "                          Inputs that are float16, where the model has float32.\n"
+      "  --is_input_adjust_hw_layout=\"true,false\"\n"
+      "                          Whether these are NC1HWC0, too, with blocks of 16 channels.\n"
       "  --dynamic_batch_size=\"1,2,4,8\"\n"
       "                          Gears: sizes of the open first dimension (-1 in --input_shape), of which each\n"
       "                          execution chooses one.\n"
@@ -132,6 +176,8 @@ static void print_help(void) {
       "  --out_nodes=\"NODE:0;NODE:1\"\n"
       "                          Outputs in place of the model's: nodes, each with the number of one of its outputs,\n"
       "                          or names of values.\n"
+      "  --is_output_adjust_hw_layout=\"true,false\"\n"
+      "                          Whether the outputs of --out_nodes are float16 and NC1HWC0.\n"
       "  --output_type=TYPE      FP32, FP16, UINT8, INT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 or DOUBLE, for\n"
       "                          all outputs, or \"NODE:0:FP16;NAME:INT8\" for some.\n"
       "  --fusion_switch_file=FILE\n"
@@ -145,6 +191,9 @@ static void print_help(void) {
       "                          allow_mix_precision_bf16: likewise in bfloat16; allow_mix_precision: in the faster\n"
       "                          of the two. Others, and none: as the model says.\n"
       "                          --precision_mode_v2=fp16, mixed_float16, mixed_bfloat16, origin: the same.\n"
+      "  --keep_dtype=FILE       Nodes that stay float32 then: a line for each, NAME or OpType::TYPE.\n"
+      "  --customize_dtypes=FILE Likewise, with lines such as OpType::Softmax:InputDtype:float32,OutputDtype:float32.\n"
+      "  --modify_mixlist=FILE   Likewise, the operators of black-list's to-add, in mixed modes.\n"
       "  --optimize=GOAL         What the model is made for where there is a choice: time, memory (order of nodes,\n"
       "                          implementations with less workspace, fewer packed weights) or power (implementations\n"
       "                          with fewer operations x bytes moved). An option of Cannon's.\n"
@@ -158,6 +207,8 @@ static void print_help(void) {
       "                          file, NAME_weight_combined.\n"
       "  --export_compile_stat=0\n"
       "                          Do not write fusion_result.json.\n"
+      "  --singleop=FILE         Makes an .om file of each operator that FILE describes in JSON, in the folder of\n"
+      "                          --output. aclopExecuteV2 runs these operators, with the files or without.\n"
       "  --mode=MODE             0: make a model. 1: write what an .om file says of its graph as JSON. 3: check only\n"
       "                          whether a model can be made. 6: print what an .om file needs.\n"
       "  --om=FILE               The .om file for modes 1 and 6.\n"
@@ -173,7 +224,7 @@ static void print_help(void) {
       "  else The model cannot be read or run; the message says which node.\n"
       "\n"
       "Options are written --name=value or --name value. Those of CANN's atc that tune an NPU are accepted without\n"
-      "effect.\n");
+      "effect; their files have to be there and of the right form.\n");
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -192,6 +243,13 @@ static bool is_word_of(const char *word, const char *words) {
   return false;
 }
 
+/* Says so of options that only concern an NPU's compilation, where they are not what they are without being given. */
+static void tell_without_effect(const atc_option *o, const char *value) {
+  const size_t n = strlen(value);
+  if (o->values && !strncmp(o->values, value, n) && (!o->values[n] || o->values[n] == ' ')) return;
+  printf("Warning: --%s concerns the compilation for an NPU, and has no effect here.\n", o->name);
+}
+
 /* Returns 0, or the exit code. *help: whether help was asked for. */
 static int read_arguments(int argc, char **argv, atc_options *o, bool *help) {
   for (int i = 1; i < argc; ++i) {
@@ -208,6 +266,11 @@ static int read_arguments(int argc, char **argv, atc_options *o, bool *help) {
     const char *value = equals ? equals + 1 : follows ? argv[++i] : "true";
     if (option->values && !is_word_of(value, option->values))
       return atc_refuse(EXIT_ARGUMENTS, "E10001: --%s is %s, expected one of: %s", option->name, value, option->values);
+    if (option->file != ATC_NO_FILE) {
+      const int code = atc_check_file(option->name, value, option->file);
+      if (code) return code;
+    }
+    if (option->tells) tell_without_effect(option, value);
     if (option->offset != IGNORED) *(const char **)(void *)((char *)o + option->offset) = value;
   }
   return 0;
@@ -224,6 +287,10 @@ static int check_model_options(const atc_options *o) {
   if ((o->batch != NULL) + (o->image != NULL) + (o->dims != NULL) > 1)
     return atc_refuse(EXIT_ARGUMENTS, "E10009: only one of --dynamic_batch_size, --dynamic_image_size and "
                                       "--dynamic_dims can be given");
+  if ((o->batch || o->image || o->dims) && (o->shape_range || (o->input_shape && strchr(o->input_shape, '~'))))
+    return atc_refuse(EXIT_ARGUMENTS, "E10009: ranges of shapes and gears (--dynamic_...) cannot be given both");
+  if (o->shape_range && o->input_shape)
+    return atc_refuse(EXIT_ARGUMENTS, "E10001: only one of --input_shape and --input_shape_range can be given");
   if (o->dims && o->aipp)
     return atc_refuse(EXIT_ARGUMENTS, "E10009: --dynamic_dims and --insert_op_conf cannot be given both");
   if (o->precision && o->precision_v2)
@@ -234,9 +301,11 @@ static int check_model_options(const atc_options *o) {
 static int check_output_options(const atc_options *o) {
   if (!o->output || !*o->output)
     return atc_refuse(EXIT_ARGUMENTS, "E10004: --output is missing, expected the name of the file to write");
-  if (!o->soc_version || strncasecmp(o->soc_version, "Ascend", 6) != 0)
-    return atc_refuse(EXIT_ARGUMENTS, "E10001: --soc_version is %s, expected the name of a device, such as Ascend910B3",
-                      o->soc_version ? o->soc_version : "missing");
+  if (!o->soc_version || !atc_is_soc(o->soc_version))
+    return atc_refuse(
+        EXIT_ARGUMENTS,
+        "E10001: --soc_version is %s, expected the name of a processor, such as Ascend910B3 or Ascend310P3",
+        o->soc_version ? o->soc_version : "missing");
   return 0;
 }
 
@@ -271,6 +340,11 @@ static int run_mode(const atc_options *o, int argc, char **argv) {
                       "E10001: --mode is %s, expected 0 (make a model), 1 (write JSON), 3 (check) or 6 (print what a "
                       "file needs)",
                       mode);
+  if (o->single_operators) {
+    if (o->model || o->framework)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: only one of --singleop and --model can be given");
+    return (code = check_output_options(o)) ? code : atc_make_operators(o);
+  }
   if ((code = check_model_options(o))) return code;
   if (!strcmp(mode, "3")) return atc_check_model(o);
   if ((code = check_output_options(o))) return code;

@@ -3,6 +3,7 @@
 #ifndef CANNON_CLI_ATC_H
 #define CANNON_CLI_ATC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cannon/model.h"
@@ -17,7 +18,25 @@ typedef struct {
   const char *precision, *precision_v2, *check_report, *weights;
   const char *aipp; /* the name of a file */
   const char *tune, *goal;
+  const char *shape_range, *half_inputs, *input_layout, *output_layout;
+  const char *keep_dtype, *mix_list, *own_dtypes; /* names of files */
+  const char *single_operators;                   /* likewise */
 } atc_options;
+
+/* Whether a name of --soc_version is one that CANN documents, or a device's here. */
+bool atc_is_soc(const char *name);
+
+/* Checks the files of options that only tell the compiler of an NPU something. Returns 0 or the exit code. */
+typedef enum { ATC_NO_FILE, ATC_JSON, ATC_LINES, ATC_SETTINGS, ATC_SWITCHES_FILE } atc_file_kind;
+int atc_check_file(const char *option, const char *path, atc_file_kind kind);
+
+/* Reads the nodes and operators that --keep_dtype, --modify_mixlist and --customize_dtypes keep in float32 into a list
+ * of names, which the caller frees with *text. Returns 0 or the exit code. */
+enum { ATC_KEPT = 1024 };
+int atc_read_kept(const atc_options *o, const char **names, size_t *n, char **text);
+
+/* Makes an .om file of each operator in --singleop's file, in the folder --output. Returns the exit code. */
+int atc_make_operators(const atc_options *o);
 
 /* Prints the last line of a failure and its message. Returns the exit code. */
 __attribute__((format(printf, 2, 3))) int atc_refuse(int code, const char *format, ...);

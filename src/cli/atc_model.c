@@ -20,6 +20,9 @@ typedef struct {
   const char *outputs[OPTION_MOST_OUTPUTS];
   cannon_model_type types[OPTION_MOST_OUTPUTS];
   cannon_model_switch switches[ATC_SWITCHES + 1];
+  cannon_model_input inputs[MOST_SHAPES];
+  const char *blocked[OPTION_MOST_OUTPUTS], *kept[ATC_KEPT];
+  char *input_text, *kept_text;
   char *shape_text, *output_text, *type_text, *switch_text, *weight_folder, *aipp_text;
 } atc_request;
 
@@ -29,7 +32,7 @@ static int atc_lists(const atc_options *o, atc_request *r) {
   const char *gears = o->batch ? o->batch : o->image ? o->image : o->dims;
   const cannon_model_gears kind = o->batch ? CANNON_MODEL_BATCH : o->image ? CANNON_MODEL_IMAGE : CANNON_MODEL_DIMS;
   if (!shape_list_read(r->shape_text, r->shapes, &r->options.n_shapes, error))
-    return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape has %s", error);
+    return atc_refuse(EXIT_ARGUMENTS, "E10002: --input_shape%s has %s", o->shape_range ? "_range" : "", error);
   if (gears && !option_gears(gears, kind, r->numbers, &r->options, error))
     return atc_refuse(EXIT_ARGUMENTS, "E10001: gears are %s", error);
   if (!option_outputs(r->output_text, r->outputs, &r->options.n_outputs, error))
@@ -39,6 +42,47 @@ static int atc_lists(const atc_options *o, atc_request *r) {
   r->options.outputs = r->outputs;
   r->options.types = r->types;
   return 0;
+}
+
+/* Reads "true,false", a word for each of n names, into flags. Returns 0 or the exit code. */
+static int layout_flags(const char *option, const char *text, size_t n, bool *flags) {
+  size_t given = 0;
+  for (const char *p = text; *p;) {
+    const size_t bytes = strcspn(p, ",");
+    const bool yes = bytes == 4 && !strncmp(p, "true", 4);
+    if ((!yes && !(bytes == 5 && !strncmp(p, "false", 5))) || given == n)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: --%s is %s, expected true or false for each of the %zu nodes", option,
+                        text, n);
+    flags[given++] = yes;
+    p += bytes + (p[bytes] == ',');
+  }
+  if (given == n) return 0;
+  return atc_refuse(EXIT_ARGUMENTS, "E10001: --%s is %s, expected true or false for each of the %zu nodes", option,
+                    text, n);
+}
+
+/* The forms in which callers give inputs and get outputs. A layout without nodes has no effect, as in CANN. */
+static int atc_forms(const atc_options *o, atc_request *r) {
+  bool flags[(int)MOST_SHAPES + (int)OPTION_MOST_OUTPUTS] = {false};
+  char *state = NULL;
+  int code = 0;
+  cannon_model_options *to = &r->options;
+  for (char *one = strtok_r(r->input_text, ";", &state); one; one = strtok_r(NULL, ";", &state)) {
+    if (to->n_inputs == MOST_SHAPES)
+      return atc_refuse(EXIT_ARGUMENTS, "E10001: --input_fp16_nodes has more than %d names", MOST_SHAPES);
+    r->inputs[to->n_inputs++] = (cannon_model_input){.name = one, .half = 1};
+  }
+  if (o->input_layout && to->n_inputs)
+    code = layout_flags("is_input_adjust_hw_layout", o->input_layout, to->n_inputs, flags);
+  for (size_t i = 0; i < to->n_inputs; ++i) r->inputs[i].blocked = flags[i];
+  memset(flags, 0, sizeof flags);
+  if (!code && o->output_layout && to->n_outputs)
+    code = layout_flags("is_output_adjust_hw_layout", o->output_layout, to->n_outputs, flags);
+  for (size_t i = 0; i < to->n_outputs; ++i)
+    if (flags[i]) r->blocked[to->n_blocked++] = r->outputs[i];
+  to->inputs = r->inputs;
+  to->blocked = r->blocked;
+  return code;
 }
 
 /* Levels O0 and O1 of --oo_level are without passes; what names a pass wins over them. */
@@ -100,6 +144,8 @@ static void end_request(atc_request *r) {
   free(r->switch_text);
   free(r->weight_folder);
   free(r->aipp_text);
+  free(r->input_text);
+  free(r->kept_text);
   free(r);
 }
 
@@ -114,11 +160,16 @@ static int read_request(const atc_options *o, atc_request **out) {
   if (o->goal)
     r->options.goal = *o->goal == 't' ? CANNON_MODEL_TIME : *o->goal == 'm' ? CANNON_MODEL_MEMORY : CANNON_MODEL_POWER;
   r->options.tune = o->tune && strcmp(o->tune, "false") != 0 && strcmp(o->tune, "0") != 0;
-  r->shape_text = strdup(o->input_shape ? o->input_shape : "");
+  r->shape_text = strdup(o->input_shape ? o->input_shape : o->shape_range ? o->shape_range : "");
+  r->input_text = strdup(o->half_inputs ? o->half_inputs : "");
   r->output_text = strdup(o->out_nodes ? o->out_nodes : "");
   r->type_text = strdup(o->output_type ? o->output_type : "");
-  if (!r->shape_text || !r->output_text || !r->type_text) return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
+  if (!r->shape_text || !r->output_text || !r->type_text || !r->input_text)
+    return atc_refuse(EXIT_ARGUMENTS, "E19999: no host memory");
   int code = atc_lists(o, r);
+  if (!code) code = atc_forms(o, r);
+  if (!code) code = atc_read_kept(o, r->kept, &r->options.n_whole, &r->kept_text);
+  r->options.whole = r->kept;
   if (!code) code = atc_weights(o, r);
   if (!code) code = atc_aipp(o, r);
   atc_precision(o, r);

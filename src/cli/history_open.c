@@ -11,14 +11,23 @@
 
 #include "cli/lines.h"
 
-static bool find_c_line(const char *object, uint64_t offset, history_line *line) {
-  const source_line found = lines_find(object, offset);
-  *line = (history_line){found.file, found.function, found.line > 0 ? (uint32_t)found.line : 0};
-  return found.file || found.function;
+typedef struct {
+  history_tell *tell;
+  void *argument;
+} line_listener;
+
+static void on_frame(const source_frame *frame, void *argument) {
+  const line_listener *to = argument;
+  if (!frame->file && !frame->function) return;
+  to->tell(&(history_line){frame->file, frame->function, frame->line > 0 ? (uint32_t)frame->line : 0}, to->argument);
+}
+
+static void find_c_lines(const char *object, uint64_t offset, history_tell *tell, void *argument) {
+  lines_walk(object, offset, on_frame, &(line_listener){tell, argument});
 }
 
 history *history_open_data(const void *data, size_t n, char error[256]) {
-  return history_read_with(data, n, find_c_line, error);
+  return history_read_with(data, n, find_c_lines, error);
 }
 
 history *history_open(const char *path, char error[256]) {

@@ -22,8 +22,8 @@ static const char help[] = "Usage: npu-smi info [-t TYPE [-i DEVICE [-c 0]]]\n"
                            "Temperature and power are 0, and what a chip has printed on it is NA.\n"
                            "\n"
                            "Options:\n"
-                           "  -t TYPE        print one table: board, common, ecc, health, memory, power, proc-mem,\n"
-                           "                 product, temp, topo or usages (default: an overview of all devices)\n"
+                           "  -t TYPE        print one table (default: an overview of all devices):\n"
+                           "                 @types@\n"
                            "  -i DEVICE      number of the device (default: all devices)\n"
                            "  -c 0           number of the chip, of which each device has one; omits the lines\n"
                            "                 that name the device\n"
@@ -44,6 +44,16 @@ static const char help[] = "Usage: npu-smi info [-t TYPE [-i DEVICE [-c 0]]]\n"
                            "  npu-smi info\n"
                            "  npu-smi info -t usages -i 0\n"
                            "  npu-smi info watch -i 0 -s am\n";
+
+/* Prints the help, in which @types@ stands for the types of tables. */
+static void npu_smi_print_help(FILE *f) {
+  const char *types = strchr(help, '@'), *rest = strchr(types + 1, '@') + 1;
+  const char *begin = types;
+  while (begin[-1] != '\n') begin--;
+  fwrite(help, 1, (size_t)(types - help), f);
+  npu_smi_print_types(f, (int)(types - begin));
+  fputs(rest, f);
+}
 
 static int npu_smi_bad_argument(const char *what) {
   fprintf(stderr,
@@ -72,13 +82,20 @@ static int npu_smi_wrong(char option, const char *text, const char *expected) {
   return 1;
 }
 
+static int npu_smi_wrong_type(const char *type) {
+  fprintf(stderr, "npu-smi: -t is '%s', expected ", type);
+  npu_smi_print_types(stderr, 0);
+  fputc('\n', stderr);
+  return 1;
+}
+
 /* Takes one option; returns 1 after a message. */
 static int npu_smi_option(int option, npu_smi_command *c) {
   unsigned chip;
   switch (option) {
   case 'l': c->lists = true; return 0;
   case 'm': c->maps = true; return 0;
-  case 't': c->query.type = optarg; return npu_smi_is_type(optarg) ? 0 : npu_smi_wrong('t', optarg, npu_smi_types);
+  case 't': c->query.type = optarg; return npu_smi_is_type(optarg) ? 0 : npu_smi_wrong_type(optarg);
   case 'i':
     c->query.device_given = true;
     if (npu_smi_parse_number(optarg, UINT16_MAX, &c->query.device)) return 0;
@@ -132,7 +149,9 @@ static int print_info(npu_smi_machine *m, npu_smi_command *c) {
     return 1;
   }
   if (c->query.device_given && !c->query.type && !c->is_watch && !c->lists && !c->maps) {
-    fprintf(stderr, "npu-smi: -i is %u, expected -t before it, with one of %s\n", c->query.device, npu_smi_types);
+    fprintf(stderr, "npu-smi: -i is %u, expected -t before it, with one of ", c->query.device);
+    npu_smi_print_types(stderr, 0);
+    fputc('\n', stderr);
     return 1;
   }
   if (c->lists) return npu_smi_list(m);
@@ -167,7 +186,7 @@ static int command_line(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   const bool is_info = strcmp(command, "info") == 0;
   if (wants_help(command) || (is_info && argc > 2 && wants_help(argv[argc - 1]))) {
-    fputs(help, stdout);
+    npu_smi_print_help(stdout);
     return 0;
   }
   if (strcmp(command, "-v") == 0 || strcmp(command, "--version") == 0) {
@@ -176,7 +195,7 @@ static int command_line(int argc, char **argv) {
   }
   if (is_info) return info(argc - 1, argv + 1);
   if (argc > 1) return npu_smi_bad_argument(command);
-  fputs(help, stderr);
+  npu_smi_print_help(stderr);
   return 1;
 }
 

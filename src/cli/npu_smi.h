@@ -8,6 +8,7 @@
 #include "runtime/profile.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* The devices, as this environment and the running programs have them. */
 typedef struct {
@@ -54,9 +55,12 @@ typedef struct {
 } npu_smi_query;
 int npu_smi_info(npu_smi_machine *m, const npu_smi_query *query);
 
-/* Whether the type exists, and all that do, for messages. */
+/* Whether the driver's tool has the type. */
 bool npu_smi_is_type(const char *type);
-extern const char npu_smi_types[];
+
+/* Prints the types that have values here: "board, common or ecc". With an indent, in lines that begin with as many
+ * blanks, but for the first. */
+void npu_smi_print_types(FILE *f, int indent);
 
 /* Prints lines of `npu-smi info watch` until it is interrupted or nobody reads them. */
 typedef struct {

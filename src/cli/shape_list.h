@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of a model's inputs as atc and `cannon model` take them: "x:1,3,224,224;y:1,77". */
+/* Shapes of a model's inputs as atc and `cannon model` take them: "x:1,3,224,224;y:1~8,77". */
 #ifndef CANNON_CLI_SHAPE_LIST_H
 #define CANNON_CLI_SHAPE_LIST_H
 
@@ -10,7 +10,7 @@
 enum { MOST_SHAPES = 64 };
 
 /* Reads shapes behind the *n that are there already; names, which may contain colons, are parts of the text. A number
- * of -1 is an open dimension, and no numbers are a scalar. Returns false with a message. */
+ * of -1 is an open dimension, 1~8 one with a range, and no numbers are a scalar. Returns false with a message. */
 bool shape_list_read(char *text, cannon_model_shape *shapes, size_t *n, char error[256]);
 
 #endif

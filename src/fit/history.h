@@ -23,7 +23,8 @@
 #define HISTORY_NEVER UINT64_MAX
 
 /* What a block is for. Frameworks tell of parameters, gradients and the optimiser's state (by marks of the Python
- * package); of the rest it follows from the phase in which the block was made and from who reads it. */
+ * package); of the rest it follows from the phase in which the block was made and from who reads it. Programs that tell
+ * of no phases have their blocks' classes from the flow of data (fit/history_flow.c). */
 #define HISTORY_CLASSES(CLASS)                                                                                         \
   CLASS(PARAMETER, "parameters")                                                                                       \
   CLASS(GRADIENT, "gradients")                                                                                         \
@@ -32,6 +33,9 @@
   CLASS(TEMPORARY, "temporaries")  /* made and freed within a phase */                                                 \
   CLASS(WORKSPACE, "workspaces")                                                                                       \
   CLASS(COMMUNICATION, "communication")                                                                                \
+  CLASS(WEIGHT, "weights") /* written once, then only read */                                                          \
+  CLASS(STATE, "state")    /* carried from one round of the program to the next */                                     \
+  CLASS(INPUT, "inputs")   /* copied in again and again */                                                             \
   CLASS(OTHER, "other")                                                                                                \
   CLASS(CACHE, "cache") /* of segments: what no tensor has */
 
@@ -50,8 +54,9 @@ typedef struct {
   uint32_t line;               /* 0: not known */
 } history_line;
 
-/* A call's lines, innermost first: lines[first, first + n). The first line that is not of an installed package is
- * `own` (an index into lines), or HISTORY_NONE. */
+/* A call's lines, innermost first: lines[first, first + n). `own` (an index into lines, or HISTORY_NONE) is the first
+ * one that is neither of an installed package nor of the program's own wrapper of the allocation
+ * (fit/history_lines.c). */
 typedef struct {
   uint32_t first, n, own;
 } history_site;
@@ -133,9 +138,11 @@ typedef struct {
 history *history_read(const void *data, size_t n, char error[256]);
 void history_free(history *h);
 
-/* Finds the line of a C frame, a return address in an object, by its debug information; false: none is known. The texts
- * need to be valid until the next call only. */
-typedef bool history_finder(const char *object, uint64_t offset, history_line *line);
+/* Finds the lines of a C frame, a return address in an object, by its debug information: one for each function that was
+ * inlined there, innermost first, and one for the function around them. Tells none if nothing is known. The texts need
+ * to be valid during `tell` only. */
+typedef void history_tell(const history_line *line, void *argument);
+typedef void history_finder(const char *object, uint64_t offset, history_tell *tell, void *argument);
 
 /* The same as history_read, with lines of C. Without a finder, a frame of C has its object as the file. */
 history *history_read_with(const void *data, size_t n, history_finder *find, char error[256]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A history while it is read (fit/history_read.c), and what is derived from it at the end (fit/history_classes.c). */
+/* A history while it is read (fit/history_read.c), and what is derived from it at the end (fit/history_classes.c, which
+ * uses fit/history_flow.c, and fit/history_lines.c). */
 #ifndef CANNON_FIT_HISTORY_BUILD_H
 #define CANNON_FIT_HISTORY_BUILD_H
 
@@ -45,5 +46,16 @@ typedef struct {
 
 /* Derives the blocks' uses and classes, and the modules of backward tasks that no mark has. */
 void history_derive(history_build *b);
+
+/* The class of each block that nothing else tells, by who writes and reads it and in which order: for programs without
+ * phases. Needs the blocks' uses. */
+void history_flow_classes(history_build *b);
+
+/* Whether a line or object belongs to a package, to Python itself, or to a library of the system. */
+bool history_is_installed(const char *file);
+
+/* Moves the own lines of allocations in C and C++ from functions through which nearly all of them go to their
+ * callers. */
+void history_skip_wrappers(history_build *b);
 
 #endif

@@ -90,6 +90,7 @@ void history_derive(history_build *b) {
   list_uses(b);
   if (b->no_memory) return;
   for (size_t i = 0; i < h->n_blocks; ++i) h->blocks[i].class = class_of(h, &h->blocks[i], &b->notes_of[i]);
+  if (!b->phase_no) history_flow_classes(b);
   derive_modules(h);
   for (size_t i = 0; i < h->n_tasks; ++i)
     if (h->tasks[i].step != HISTORY_NONE && h->tasks[i].step >= h->n_steps) h->tasks[i].step = HISTORY_NONE;

@@ -56,8 +56,7 @@ static const char *history_text_of(const history_build *b, uint32_t number) {
   return number && number <= b->n_texts ? b->text[number - 1] : "";
 }
 
-/* Whether a line belongs to a package, to Python itself, or to a library of the system, and not to the program. */
-static bool is_installed(const char *file) {
+bool history_is_installed(const char *file) {
   static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python", "/share/cannon/"};
   static const char *const begins[] = {"<frozen", "<string", "<built", "/usr/lib", "/lib/", "/lib64/", "?"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
@@ -100,18 +99,40 @@ static const char *history_object_of(const history_build *b, const record_frame 
   return *file ? file : b->h->program;
 }
 
-static history_line history_line_of(history_build *b, const record_frame *f) {
-  history_line line = {history_text_of(b, f->file), history_text_of(b, f->function), 0};
+/* What is told of a frame's lines. */
+typedef struct {
+  history_build *b;
+  history_site *site;
+  const char *object;
+} frame_lines;
+
+static void add_frame_line(frame_lines *to, history_line line, bool is_own) {
+  history *h = to->b->h;
+  history_line *added = APPEND(to->b, h->lines, h->n_lines, &to->b->lines);
+  if (!added) return;
+  *added = line;
+  if (to->site->own == HISTORY_NONE && is_own) to->site->own = (uint32_t)(h->n_lines - 1);
+  ++to->site->n;
+}
+
+static void on_c_line(const history_line *found, void *argument) {
+  frame_lines *to = argument;
+  const history_line line = {found->file && *found->file ? found_text(to->b, found->file) : to->object,
+                             found->function ? found_text(to->b, found->function) : "", found->line};
+  add_frame_line(to, line, !history_is_installed(line.file) && !is_interpreter(to->object));
+}
+
+static void add_frame(history_build *b, history_site *site, const record_frame *f) {
   if (f->function) {
-    line.line = f->at <= UINT32_MAX ? (uint32_t)f->at : 0;
-    return line;
+    const history_line line = {history_text_of(b, f->file), history_text_of(b, f->function),
+                               f->at <= UINT32_MAX ? (uint32_t)f->at : 0};
+    add_frame_line(&(frame_lines){b, site, NULL}, line, !history_is_installed(line.file));
+    return;
   }
-  const char *object = history_object_of(b, f);
-  history_line found;
-  line.file = object;
-  if (!b->find || !b->find(object, f->at, &found)) return line;
-  return (history_line){found.file && *found.file ? found_text(b, found.file) : object,
-                        found.function ? found_text(b, found.function) : "", found.line};
+  frame_lines to = {b, site, history_object_of(b, f)};
+  const uint32_t n = site->n;
+  if (b->find) b->find(to.object, f->at, on_c_line, &to);
+  if (site->n == n) on_c_line(&(history_line){0}, &to);
 }
 
 static void read_site(history_build *b) {
@@ -133,12 +154,7 @@ static void read_site(history_build *b) {
   for (uint32_t at = 0; record_get_frame(r, &at, &f);) {
     is_python |= f.function != 0;
     if (is_python && !f.function) break; /* what C code lies below Python's lines says nothing to its user */
-    history_line *line = APPEND(b, h->lines, h->n_lines, &b->lines);
-    if (!line) break;
-    *line = history_line_of(b, &f);
-    const bool is_own = !is_installed(line->file) && (f.function || !is_interpreter(history_object_of(b, &f)));
-    if (s->own == HISTORY_NONE && is_own) s->own = (uint32_t)(h->n_lines - 1);
-    ++s->n;
+    add_frame(b, s, &f);
   }
   *python = is_python;
 }
@@ -413,7 +429,7 @@ static void find_script(history *h) {
   for (const history_site *s = h->sites; s < h->sites + h->n_sites; ++s) {
     const history_line *outermost = NULL;
     for (uint32_t i = s->n; i-- > 0 && !outermost;)
-      if (!is_installed(h->lines[s->first + i].file)) outermost = &h->lines[s->first + i];
+      if (!history_is_installed(h->lines[s->first + i].file)) outermost = &h->lines[s->first + i];
     if (!outermost || strcmp(outermost->function, "<module>") != 0) continue;
     h->program = outermost->file;
     return;
@@ -447,6 +463,7 @@ static void history_read_all(history_build *b, record_reader *reader) {
   h->n_moments = b->moment;
   find_script(h);
   if (!b->no_memory) history_derive(b);
+  if (!b->no_memory) history_skip_wrappers(b);
 }
 
 /* A writer that is killed while it writes a record leaves zeros, and a file that was copied meanwhile is cut short. */

@@ -65,21 +65,12 @@ struct shape {
   cannon_model_shape dims;
 };
 
-// Reads "1,3,224,224".
-bool read_dims(const char *p, cannon_model_shape *to) {
-  for (char *end; *p; p = *end == ',' ? end + 1 : end) {
-    const long long value = strtoll(p, &end, 10);
-    if (end == p || (*end && *end != ',') || value < -1 || to->n_dims == 8) return false;
-    to->dims[to->n_dims++] = value;
-  }
-  return true;
-}
-
 // Reads "name:1,3,224,224". onnxruntime's provider writes only the name of a scalar; names may contain colons.
 shape read_shape(const std::string &text) {
   const size_t colon = text.rfind(':');
   shape s = {text.substr(0, colon), {}};
-  if (colon != std::string::npos && !read_dims(text.c_str() + colon + 1, &s.dims)) s = {text, {}};
+  char error[OPTION_ERROR];
+  if (colon != std::string::npos && !option_dims(text.c_str() + colon + 1, &s.dims, error)) s = {text, {}};
   return s;
 }
 
@@ -92,9 +83,6 @@ std::vector<shape> read_shapes(const std::string &text) {
   }
   return shapes;
 }
-
-// Options that change what the model computes, and are not supported here; the others tune an NPU.
-const char *const not_supported[] = {"input_shape_range", "input_fp16_nodes"};
 
 const char *option(const options &all, const char *name) {
   const auto found = all.find(AscendString(name));
@@ -109,17 +97,33 @@ struct request {
   std::vector<int64_t> numbers;
   std::vector<const char *> outputs;
   std::vector<cannon_model_type> types;
+  std::vector<std::string> half_names;
+  std::vector<cannon_model_input> inputs;
   std::string output_text, type_text, aipp;
 };
 
+// input_shape_range is the older name of what input_shape can say, too.
 void take_shapes(const options &all, request *r) {
-  r->shapes = read_shapes(option(all, "input_shape"));
+  const char *text = option(all, "input_shape");
+  r->shapes = read_shapes(*text ? text : option(all, "input_shape_range"));
   for (shape &s : r->shapes) {
     s.dims.name = s.name.c_str();
     r->dims.push_back(s.dims);
   }
   r->chosen.shapes = r->dims.data();
   r->chosen.n_shapes = r->dims.size();
+}
+
+// "name;name": inputs that callers give as float16.
+void take_inputs(const options &all, request *r) {
+  const std::string text = option(all, "input_fp16_nodes");
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = std::min(text.find(';', at), text.size());
+    if (end > at) r->half_names.push_back(text.substr(at, end - at));
+  }
+  for (const std::string &name : r->half_names) r->inputs.push_back({name.c_str(), 1, 0});
+  r->chosen.inputs = r->inputs.data();
+  r->chosen.n_inputs = r->inputs.size();
 }
 
 graphStatus take_gears(const options &all, request *r) {
@@ -172,9 +176,8 @@ graphStatus take_aipp(const options &all, request *r) {
 
 graphStatus build(const GraphImpl &graph, const options &all, ModelBufferData *model) {
   request r;
-  for (const char *name : not_supported)
-    if (*option(all, name)) return refuse("option %s is not supported", name);
   take_shapes(all, &r);
+  take_inputs(all, &r);
   if (take_gears(all, &r) || take_outputs(all, &r) || take_aipp(all, &r)) return GRAPH_FAILED;
   r.chosen.name = graph.name.c_str();
   void *om;

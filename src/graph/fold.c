@@ -196,7 +196,7 @@ typedef struct ir_recipe {
   ir_graph *g;
   op *o;
   op_arg *args; /* with values of its own, which passes cannot change */
-  const char *name, *origin;
+  const char *label, *origin;
   int n_steps;
 } ir_recipe;
 
@@ -258,7 +258,12 @@ static status recipe_new(ir_graph *g, op *o, const op_arg *args, const recipe_su
   if (done) memcpy(copy, args, o->n_args * sizeof *args);
   for (int i = 0; done && i < o->n_args; ++i) done = copy_argument(g, &o->schema[i], &copy[i]);
   if (!done) return fail(ST_NO_HOST_MEMORY, "no host memory for a constant of %s", o->name);
-  *r = (ir_recipe){.g = g, .o = o, .args = copy, .name = g->name, .origin = g->origin, .n_steps = s->n_steps + 1};
+  *r = (ir_recipe){.g = g,
+                   .o = o,
+                   .args = copy,
+                   .label = g->label ? g->label : g->name,
+                   .origin = g->origin,
+                   .n_steps = s->n_steps + 1};
   ir_storage *to = s->result->storage;
   to->identity = hash_call(o, args);
   to->recipe = r;
@@ -270,7 +275,7 @@ status ir_compute_at(ir_storage *s, void *at) {
   const ir_recipe *r = s->recipe;
   const status st = fold_compute(r->g, r->o, r->args, s, at);
   if (st == ST_OK || st == ST_NO_HOST_MEMORY || st == ST_GRAPH_ENGINE) return st;
-  return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", r->name ? r->name : "", r->origin ? r->origin : r->o->name,
+  return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", r->label ? r->label : "", r->origin ? r->origin : r->o->name,
               strdupa(fail_take()));
 }
 

@@ -364,8 +364,13 @@ status ir_add(ir_graph *g, op *o, const op_arg *args) {
   g->nodes = region_grow(&g->memory, g->nodes, (size_t)g->n_nodes, sizeof *g->nodes);
   if (!copy || !g->nodes) return ir_no_memory();
   memcpy(copy, args, o->n_args * sizeof *args);
-  g->nodes[g->n_nodes++] =
-      (ir_node){.op = o, .args = copy, .name = g->name ? g->name : "", .origin = g->origin ? g->origin : ""};
+  g->nodes[g->n_nodes++] = (ir_node){.op = o,
+                                     .args = copy,
+                                     .name = g->name ? g->name : "",
+                                     .label = g->label  ? g->label
+                                              : g->name ? g->name
+                                                        : "",
+                                     .origin = g->origin ? g->origin : ""};
   return ST_OK;
 }
 

@@ -54,7 +54,8 @@ typedef struct {
 typedef struct {
   op *op;
   op_arg *args;       /* as the operator's schema has them; tensors are those of values */
-  const char *name;   /* of the model's node, for messages; "" if it has none */
+  const char *name;   /* of the model's node; "" if it has none */
+  const char *label;  /* for messages: its name, or which node it is */
   const char *origin; /* the model's operator */
 } ir_node;
 
@@ -90,10 +91,12 @@ typedef struct {
   int n_owned;
   ir_owned spare; /* memory of contents that were freed, for the next ones; at NULL: there is none */
   bool folds_all; /* nodes that are added now are computed whatever their size: shapes depend on them */
+  const char
+      *kept_whole; /* nodes that stay float32, with tabs between: names, or "OpType::" and an operator; or NULL */
   /* Told when lent contents were read and probably will not be soon; or NULL. */
   void (*forget)(const void *lender, const void *contents, uint64_t bytes);
   const void *lender;
-  const char *name, *origin; /* of the model's node that is being added */
+  const char *name, *label, *origin; /* of the model's node that is being added */
 } ir_graph;
 
 /* Returns an empty graph, or NULL with a message. ir_free takes NULL, too. */

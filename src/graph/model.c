@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/variables.h"
+#include "graph/layout.h"
 #include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/ports.h"
@@ -48,6 +49,7 @@ struct model {
   _Atomic bool running;  /* an execution uses the arena */
   pass_set passes_off;
   half_use half;
+  const char *kept_whole; /* of ir_graph */
   program_goal goal;
   tuning tuned;       /* guarded by the lock, too */
   mutex lock;         /* guards all below, and is held while a program is made */
@@ -91,10 +93,12 @@ static status model_graph(const model *m, onnx_shape *shapes, ir_graph **out) {
   ir_graph *g;
   TRY(onnx_convert(m->onnx, shapes, m->n_inputs, &g));
   g->half = m->half;
+  g->kept_whole = m->kept_whole;
   for (int i = 0; i < g->n_outputs; ++i) {
     ir_value *v = g->outputs[i];
-    if (m->output_dtypes[i] < 0 || m->output_dtypes[i] == v->tensor.dtype) continue;
-    const status st = ir_cast(g, v, m->output_dtypes[i], &g->outputs[i]);
+    const int dtype = m->outputs[i].half ? ACL_FLOAT16 : m->output_dtypes[i];
+    status st = dtype >= 0 ? ir_cast(g, v, dtype, &g->outputs[i]) : ST_OK;
+    if (st == ST_OK && m->outputs[i].blocked) st = layout_blocked(g, g->outputs[i], &g->outputs[i]);
     if (st != ST_OK) {
       ir_free(g);
       return fail(ST_INVALID_PARAM, "output %s cannot be converted: %s", m->outputs[i].name, strdupa(fail_take()));
@@ -232,10 +236,12 @@ static status aipp_target(const model *m, const aipp_config *c, onnx_shape *shap
                 m->n_inputs - 1);
   model_gear_shapes(m, m->gears.kind ? gears_largest(&m->gears) : 0, shapes);
   *to = shapes[c->input];
-  bool known = to->n_dims == 4;
+  bool known = to->n_dims == 4 && !m->inputs[c->input].blocked;
   for (int d = 0; d < to->n_dims; ++d) known &= to->dims[d] > 0;
   if (!known)
-    return fail(ST_INVALID_PARAM, "input %s, for which there is an aipp_op, has another shape than 4 known dimensions",
+    return fail(ST_INVALID_PARAM,
+                "input %s, for which there is an aipp_op, has another shape than 4 known dimensions, or "
+                "another layout than NCHW",
                 m->inputs[c->input].name);
   if (m->inputs[c->input].dtype != ACL_FLOAT && m->inputs[c->input].dtype != ACL_FLOAT16)
     return fail(ST_INVALID_PARAM, "input %s has dtype %s, expected FLOAT or FLOAT16 for AIPP, or a single aipp_op",
@@ -299,6 +305,10 @@ static status describe_model(model *m, const om_contents *om) {
     onnx_shape *f = &m->fixed[m->n_inputs++];
     *f = (onnx_shape){.name = p->name, .n_dims = p->rank};
     memcpy(f->dims, p->dims, sizeof f->dims);
+    TRY(port_take_form(p, om_form_of(om, false, p->name), f));
+    if (p->blocked && om->gears.kind) return fail(ST_INVALID_PARAM, "input %s is NC1HWC0 and has gears", p->name);
+    f->half = p->half;
+    f->blocked = p->blocked;
   }
   for (int i = 0; i < g->n_outputs; ++i) {
     model_port *p = &m->outputs[m->n_outputs++];
@@ -308,7 +318,10 @@ static status describe_model(model *m, const om_contents *om) {
   m->output_dtypes = REGION_NEW(memory, int, m->n_outputs);
   if (!m->output_dtypes) return model_no_memory();
   TRY(outputs_type(m->onnx, m->outputs, m->n_outputs, om->outputs, om->n_outputs, m->output_dtypes));
-  for (int i = 0; i < m->n_outputs; ++i) port_count_bytes(&m->outputs[i]);
+  for (int i = 0; i < m->n_outputs; ++i) {
+    port_count_bytes(&m->outputs[i]);
+    TRY(port_take_form(&m->outputs[i], outputs_form(om, &m->outputs[i]), NULL));
+  }
   TRY(om->gears.kind ? describe_gears(m, &om->gears) : ST_OK);
   return om->aipp ? describe_aipp(m, om->aipp) : ST_OK;
 }
@@ -395,6 +408,7 @@ static status model_open(model *m, const void *bytes, size_t n, const char *fold
     onnx_forget_all(m->onnx); /* reading touches pages near each tensor */
     m->passes_off |= om.passes_off;
     m->half = om.half;
+    if (om.kept_whole) m->kept_whole = region_text(&m->onnx->memory, om.kept_whole, strlen(om.kept_whole));
     status described = model_begin_tuning(m, &om, o);
     if (described == ST_OK) described = describe_model(m, &om);
     om_free(&om);
@@ -619,13 +633,18 @@ static status input_shapes(const model *m, const model_buffer *inputs, int gear,
   for (int i = 0; i < m->n_inputs && !m->gears.kind; ++i) {
     const model_port *p = &m->inputs[i];
     onnx_shape *to = &shapes[i];
-    if (aipp_of(m, i)) continue; /* its shape is the model's */
+    if (aipp_of(m, i) || p->blocked) continue; /* its shape is the model's */
     if (inputs[i].rank >= 0) {
       to->n_dims = inputs[i].rank;
       memcpy(to->dims, inputs[i].dims, sizeof to->dims);
     }
     bool fits = to->n_dims == p->rank;
     for (int d = 0; fits && d < p->rank; ++d) fits = to->dims[d] >= 0 && (p->dims[d] < 0 || p->dims[d] == to->dims[d]);
+    for (int d = 0; fits && d < p->rank; ++d)
+      if (to->dims[d] < p->least[d] || (p->most[d] > 0 && to->dims[d] > p->most[d]))
+        return fail(ST_MODEL_SHAPE,
+                    "dimension %d of input %d (%s) is %jd, expected %jd to %jd as the model was made for", d, i,
+                    p->name, (intmax_t)to->dims[d], (intmax_t)p->least[d], (intmax_t)p->most[d]);
     if (!fits)
       return fail(ST_MODEL_SHAPE, "input %d (%s) has shape %s, expected one that fits %s", i, p->name,
                   DIMS_TEXT(to->dims, to->n_dims), SHAPE_OF(p));

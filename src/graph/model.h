@@ -26,8 +26,11 @@ typedef struct {
   int dtype;             /* ACL_... */
   int rank;
   int64_t dims[MAX_RANK]; /* -1: open */
-  uint64_t bytes;         /* 0: open */
-  bool pictures;          /* it has AIPP, and takes n, height, width, channels */
+  int64_t least[MAX_RANK],
+      most[MAX_RANK]; /* of an input's open dimensions: the sizes that it may have; most 0, -1: any */
+  uint64_t bytes;     /* 0: open */
+  bool pictures;      /* it has AIPP, and takes n, height, width, channels */
+  bool half, blocked; /* float16 where the model has float32, NC1HWC0 where it has NCHW (layout.h) */
 } model_port;
 
 /* Bytes of the arena and of the weights, never 0 once there is a program; for a model with open shapes, those of its

@@ -86,7 +86,7 @@ static const struct {
     {"Gru", "DynamicGRUV2"},
 };
 
-static const char *ir_name(const ir_node *n) {
+const char *model_def_type(const ir_node *n) {
   for (size_t i = 0; i < sizeof ir_names / sizeof *ir_names; ++i)
     if (!strcmp(ir_names[i].ours, n->op->name)) return ir_names[i].theirs;
   return n->op->name;
@@ -215,9 +215,9 @@ static bool def_has(const def_writer *d, const char *name) {
 
 static void def_node(def_writer *d, const ir_node *n) {
   node_visit(n, def_constant, d);
-  const char *name = n->name && *n->name ? n->name : ir_name(n);
-  if (name == ir_name(n) || def_has(d, name)) name = def_format(d, "%s_%d", name, d->n_ops);
-  const size_t op = def_begin(d, name, ir_name(n));
+  const char *name = n->name && *n->name ? n->name : model_def_type(n);
+  if (name == model_def_type(n) || def_has(d, name)) name = def_format(d, "%s_%d", name, d->n_ops);
+  const size_t op = def_begin(d, name, model_def_type(n));
   node_visit(n, def_read, d);
   node_visit(n, def_written, d);
   if (n->origin && *n->origin) put_attribute(d->w, OP_ATTR, "_onnx_type", n->origin, 0);

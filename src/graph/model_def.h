@@ -15,4 +15,7 @@ typedef struct {
 /* *out: malloc'ed. A model whose shapes are open has only its inputs and outputs there. ST_NO_HOST_MEMORY. */
 status model_def_write(const model *m, const model_def_facts *facts, void **out, size_t *n);
 
+/* The name that Ascend has for a node's operator, or ours where there is none. */
+const char *model_def_type(const ir_node *n);
+
 #endif

@@ -8,11 +8,15 @@
 /* The start of our TASK_INFO. Behind it: lines of text, and the ONNX model. A line has three words with tabs between:
  *
  *   shape       input   dims, as in "shape\tx\t1 3 224 224"
+ *   range       input   the least and the most size of each dimension of the shape; 0 and -1: any
+ *   input       name    "half", "blocked" or both: what callers give (om_form)
+ *   blocked     name    -, of an output, likewise
  *   gears       kind    numbers in a gear, and numbers, as in "gears\tbatch\t1 1 2"
  *   output      name    -1: it is an output in place of the model's; or the aclDataType that it is to have
  *   passes_off  -       names of passes
  *   aipp        all     a configuration of AIPP in one line
  *   half        -       "allowed", "wanted": float16 in place of float32; "bfloat16", "any": one of these is allowed
+ *   whole       -       nodes that stay float32, with tabs between
  *   optimize    -       "time", "memory" or "power"
  *   tuned       machine  choices that were measured there (tune_file.h), with blanks between
  *   weights     -       "outside": tensors of the ONNX model are in files of the folder `weight` */
@@ -59,6 +63,28 @@ static status om_read_shape(char *name, const char *dims, onnx_shape *s) {
   *s = (onnx_shape){.name = name};
   s->n_dims = om_numbers(dims, s->dims, MAX_RANK);
   return s->n_dims >= 0 ? ST_OK : OM_FAIL("the shape of input %s is malformed", name);
+}
+
+/* "range NAME LEAST MOST LEAST MOST...", likewise, behind the shape. */
+static status om_read_range(const char *name, const char *numbers, om_contents *c) {
+  int64_t all[2 * MAX_RANK];
+  const int n = om_numbers(numbers, all, 2 * MAX_RANK);
+  onnx_shape *s = c->n_shapes ? &c->shapes[c->n_shapes - 1] : NULL;
+  if (!s || strcmp(s->name, name) != 0 || n != 2 * s->n_dims)
+    return OM_FAIL("the range of input %s is malformed", name);
+  for (int d = 0; d < s->n_dims; ++d) {
+    s->least[d] = all[2 * d];
+    s->most[d] = all[2 * d + 1];
+  }
+  return ST_OK;
+}
+
+static status om_read_form(const char *name, const char *words, bool is_output, om_contents *c) {
+  c->forms[c->n_forms++] = (om_form){.name = name,
+                                     .half = is_output || strstr(words, "half"),
+                                     .blocked = is_output || strstr(words, "blocked"),
+                                     .is_output = is_output};
+  return ST_OK;
 }
 
 /* "gears KIND NUMBERS-IN-A-GEAR ALL-NUMBERS", likewise. */
@@ -117,10 +143,14 @@ static status om_read_line(char *line, om_contents *out) {
   if (!rest) return OM_FAIL("a line of the file is malformed");
   *name = *rest = 0;
   if (!strcmp(line, "shape")) return om_read_shape(name + 1, rest + 1, &out->shapes[out->n_shapes++]);
+  if (!strcmp(line, "range")) return om_read_range(name + 1, rest + 1, out);
+  if (!strcmp(line, "input")) return om_read_form(name + 1, rest + 1, false, out);
+  if (!strcmp(line, "blocked")) return om_read_form(name + 1, rest + 1, true, out);
   if (!strcmp(line, "gears")) return om_read_gears(name + 1, rest + 1, &out->gears);
   if (!strcmp(line, "output")) return om_read_output(name + 1, rest + 1, out);
   if (!strcmp(line, "passes_off")) return om_read_passes(rest + 1, &out->passes_off);
   if (!strcmp(line, "half")) return om_read_half(rest + 1, &out->half);
+  if (!strcmp(line, "whole")) return out->kept_whole = rest + 1, ST_OK;
   if (!strcmp(line, "weights")) return out->weights_outside = true, ST_OK;
   if (!strcmp(line, "optimize")) return om_read_goal(rest + 1, &out->goal);
   if (!strcmp(line, "tuned")) return out->tuned_machine = name + 1, out->tuned = rest + 1, ST_OK;
@@ -135,7 +165,8 @@ static status om_read_lines(const char *text, uint64_t bytes, om_contents *out) 
   out->names = strndup(text, bytes);
   out->shapes = calloc((size_t)n + 1, sizeof *out->shapes);
   out->outputs = calloc((size_t)n + 1, sizeof *out->outputs);
-  if (!out->names || !out->shapes || !out->outputs)
+  out->forms = calloc((size_t)n + 1, sizeof *out->forms);
+  if (!out->names || !out->shapes || !out->outputs || !out->forms)
     return fail(ST_NO_HOST_MEMORY, "no host memory for the shapes of a model");
   for (char *line = strtok_r(out->names, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
     TRY(om_read_line(line, out));
@@ -162,6 +193,7 @@ status om_read(const void *bytes, size_t n, om_contents *out) {
 void om_free(om_contents *c) {
   free(c->shapes);
   free(c->outputs);
+  free(c->forms);
   free(c->names);
   free(c->gears.numbers);
   *c = (om_contents){0};
@@ -173,12 +205,41 @@ const onnx_shape *om_shape(const om_contents *c, const char *name) {
   return NULL;
 }
 
+const om_form *om_form_of(const om_contents *c, bool is_output, const char *name) {
+  for (int i = 0; i < c->n_forms; ++i)
+    if (c->forms[i].is_output == is_output && !strcmp(c->forms[i].name, name)) return &c->forms[i];
+  return NULL;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void put(FILE *f, const void *data, size_t bytes) { (void)fwrite(data, 1, bytes, f); }
 
 static void put_numbers(FILE *f, const int64_t *numbers, int n) {
   for (int i = 0; i < n; ++i) fprintf(f, "%s%jd", i ? " " : "", (intmax_t)numbers[i]);
+}
+
+static bool has_range(const onnx_shape *s) {
+  for (int d = 0; d < s->n_dims; ++d)
+    if (s->least[d] > 0 || s->most[d] > 0) return true;
+  return false;
+}
+
+static void om_put_range(FILE *f, const onnx_shape *s) {
+  fprintf(f, "range\t%s\t", s->name);
+  for (int d = 0; d < s->n_dims; ++d)
+    fprintf(f, "%s%jd %jd", d ? " " : "", (intmax_t)s->least[d], (intmax_t)(s->most[d] > 0 ? s->most[d] : -1));
+  fputc('\n', f);
+}
+
+static void put_forms(FILE *f, const om_contents *c) {
+  for (int i = 0; i < c->n_forms; ++i) {
+    const om_form *form = &c->forms[i];
+    if (form->is_output)
+      fprintf(f, "blocked\t%s\t-\n", form->name);
+    else
+      fprintf(f, "input\t%s\t%s%s\n", form->name, form->half ? "half " : "", form->blocked ? "blocked" : "");
+  }
 }
 
 static char *om_lines(const om_contents *c, size_t *bytes) {
@@ -191,7 +252,9 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
     fprintf(f, "shape\t%s\t", c->shapes[i].name);
     put_numbers(f, c->shapes[i].dims, c->shapes[i].n_dims);
     fputc('\n', f);
+    if (has_range(&c->shapes[i])) om_put_range(f, &c->shapes[i]);
   }
+  put_forms(f, c);
   if (g->kind) {
     fprintf(f, "gears\t%s\t%d ", kinds[g->kind], g->n_numbers);
     put_numbers(f, g->numbers, g->n * g->n_numbers);
@@ -203,6 +266,7 @@ static char *om_lines(const om_contents *c, size_t *bytes) {
     if (c->passes_off >> i & 1) fprintf(f, "%s ", passes[i].name);
   if (c->passes_off) fputc('\n', f);
   if (c->half) fprintf(f, "half\t-\t%s\n", half_words[c->half]);
+  if (c->kept_whole) fprintf(f, "whole\t-\t%s\n", c->kept_whole);
   if (c->weights_outside) fputs("weights\t-\toutside\n", f);
   if (c->goal) fprintf(f, "optimize\t-\t%s\n", goal_name(c->goal));
   if (c->tuned) fprintf(f, "tuned\t%s\t%s\n", c->tuned_machine, c->tuned);

@@ -18,7 +18,14 @@ typedef struct {
   int dtype; /* ACL_...; -1: the output was chosen */
 } om_output;
 
-/* What a file has; shapes, outputs and gears are owned, the rest lies in the file's bytes. */
+/* What callers give for an input, or get for an output, in place of what the model has. */
+typedef struct {
+  const char *name;
+  bool half, blocked; /* float16 in place of float32; NC1HWC0 in place of NCHW (layout.h) */
+  bool is_output;
+} om_form;
+
+/* What a file has; shapes, outputs, forms and gears are owned, the rest lies in the file's bytes. */
 typedef struct {
   const void *onnx;
   size_t onnx_bytes;
@@ -27,10 +34,13 @@ typedef struct {
   model_gears gears;
   om_output *outputs;
   int n_outputs;
+  om_form *forms;
+  int n_forms;
   pass_set passes_off;
   half_use half;
-  bool weights_outside;  /* external data lies in the folder WEIGHT_FOLDER beside the file */
-  const void *model_def; /* for om_write; NULL: the partition is empty */
+  const char *kept_whole; /* nodes that stay float32 whatever half says, as ir_graph has them; NULL: none */
+  bool weights_outside;   /* external data lies in the folder WEIGHT_FOLDER beside the file */
+  const void *model_def;  /* for om_write; NULL: the partition is empty */
   size_t model_def_bytes;
   const char *aipp; /* a configuration in one line (aipp.h); NULL: none */
   program_goal goal;
@@ -41,6 +51,9 @@ typedef struct {
 /* Reads a file, whose bytes must stay. om_free frees what it has allocated. ST_CONFIG_PARSE, with the reason. */
 status om_read(const void *bytes, size_t n, om_contents *out);
 void om_free(om_contents *c);
+
+/* The form of an input or output; NULL: the model's. name: also "node:index" of an output. */
+const om_form *om_form_of(const om_contents *c, bool is_output, const char *name);
 
 /* The shape of an input; NULL: none was chosen. */
 const onnx_shape *om_shape(const om_contents *c, const char *name);

@@ -16,6 +16,44 @@ __attribute__((format(printf, 2, 3))) static bool option_fail(char error[OPTION_
   return false;
 }
 
+/* Reads "3", "-1", "2~8" or "2~-1" as the shape's next dimension; returns its end, or NULL. */
+static const char *option_dim(const char *text, cannon_model_shape *to) {
+  char *end;
+  errno = 0;
+  const long long first = strtoll(text, &end, 10);
+  long long last = first;
+  if (end == text || first < -1) return NULL;
+  const bool ranges = *end == '~' && first >= 0;
+  if (ranges) {
+    const char *begin = end + 1;
+    last = strtoll(begin, &end, 10);
+    if (end == begin || (last != -1 && last < first)) return NULL;
+  }
+  if (errno || to->n_dims == sizeof to->dims / sizeof *to->dims) return NULL;
+  to->dims[to->n_dims] = first == last ? first : -1;
+  if (ranges && first != last) {
+    to->least[to->n_dims] = first;
+    to->most[to->n_dims] = last;
+  }
+  ++to->n_dims;
+  return end;
+}
+
+bool option_dims(const char *text, cannon_model_shape *to, char error[OPTION_ERROR]) {
+  const bool brackets = *text == '[';
+  const char *p = text + brackets;
+  while (*p && *p != ']') {
+    const char *end = option_dim(p, to);
+    if (!end || (*end && *end != ',' && *end != ']') || (*end == ',' && (!end[1] || end[1] == ']')))
+      return option_fail(
+          error, "%.80s, expected up to 8 numbers of -1 or more, or ranges such as 1~8, with commas between", p);
+    p = end + (*end == ',');
+  }
+  if ((*p == ']') != brackets || (brackets && p[1]))
+    return option_fail(error, "%.80s, expected [ and ] around it", text);
+  return true;
+}
+
 bool option_gears(const char *text, cannon_model_gears kind, int64_t *numbers, cannon_model_options *to,
                   char error[OPTION_ERROR]) {
   to->gears = kind;

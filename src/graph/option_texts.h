@@ -17,6 +17,10 @@ enum { OPTION_MOST_NUMBERS = 3200, OPTION_MOST_OUTPUTS = 64, OPTION_ERROR = 256 
 
 /* Each returns false, with what the text has and what was expected of it, such as "x, expected a number". */
 
+/* Dimensions: numbers with commas between, in brackets or not. -1 is an open one, "2~8" one with a range, "2~-1" one
+ * without an upper end. Adds them to the shape. */
+bool option_dims(const char *text, cannon_model_shape *to, char error[OPTION_ERROR]);
+
 /* Gears: sizes with commas between ("1,2,4", for batches only), or lists of such with semicolons between. numbers has
  * room for OPTION_MOST_NUMBERS; `gears` and those after it in *to are set. */
 bool option_gears(const char *text, cannon_model_gears kind, int64_t *numbers, cannon_model_options *to,

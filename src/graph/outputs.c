@@ -50,8 +50,7 @@ status outputs_choose(onnx_model *m, const om_output *given, int n_given) {
   return ST_OK;
 }
 
-/* Whether a name that was given means the output. */
-static bool output_is_meant(const model_port *p, const char *given) {
+bool output_is_meant(const model_port *p, const char *given) {
   const size_t n = strlen(given);
   if (!n || !strcmp(p->name, given)) return true;
   return !strncmp(p->full_name, given, n) && (!p->full_name[n] || p->full_name[n] == ':');
@@ -74,4 +73,11 @@ status outputs_type(onnx_model *m, model_port *outputs, int n, const om_output *
     if (!any) return fail(ST_INVALID_PARAM, "%s is no output of the model", o->name);
   }
   return ST_OK;
+}
+
+const om_form *outputs_form(const om_contents *om, const model_port *p) {
+  const om_form *form = om_form_of(om, true, p->name);
+  for (int i = 0; !form && i < om->n_forms; ++i)
+    if (om->forms[i].is_output && output_is_meant(p, om->forms[i].name)) form = &om->forms[i];
+  return form;
 }

@@ -14,4 +14,10 @@ status outputs_choose(onnx_model *m, const om_output *given, int n_given);
  * outputs that were chosen as "node:index" this name, as CANN does. ST_INVALID_PARAM: one is unknown. */
 status outputs_type(onnx_model *m, model_port *outputs, int n, const om_output *given, int n_given, int *dtypes);
 
+/* The form of an output, which is named as it was chosen: by its own name or as "node:index"; NULL: the model's. */
+const om_form *outputs_form(const om_contents *om, const model_port *p);
+
+/* Whether a name that was given means the output: its own, or "node:index", or "" for all. */
+bool output_is_meant(const model_port *p, const char *given);
+
 #endif

@@ -244,10 +244,11 @@ static status norm_as_sum(ir_graph *g, int at) {
   TRY(ir_temporary(g, x->dtype, x->dims, x->rank, &product));
   const int n = g->n_nodes;
   g->name = norm.name;
+  g->label = norm.label;
   g->origin = norm.origin;
   TRY(node_Mul(g, value_of(x), factor, product));
   TRY(node_Add(g, product, shift, one, value_of(norm.args[NORM_OUTPUT].tensor)));
-  g->name = g->origin = NULL;
+  g->name = g->label = g->origin = NULL;
   const ir_node first = g->nodes[n], second = g->nodes[n + 1];
   memmove(&g->nodes[at + 2], &g->nodes[at + 1], (size_t)(n - at - 1) * sizeof *g->nodes);
   g->nodes[at] = first;

@@ -272,8 +272,11 @@ static status group_make_program(fusion *f, int i, ir_node *out) {
   args[0].tensors = inputs;
   args[1].tensors = outputs;
   args[2].pointer = program;
-  *out =
-      (ir_node){.op = &op_ElementwiseProgram, .args = args, .name = g->nodes[i].name, .origin = origins(f, nodes, n)};
+  *out = (ir_node){.op = &op_ElementwiseProgram,
+                   .args = args,
+                   .name = g->nodes[i].name,
+                   .label = g->nodes[i].label,
+                   .origin = origins(f, nodes, n)};
   return ST_OK;
 }
 

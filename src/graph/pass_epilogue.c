@@ -269,6 +269,7 @@ static status chain_replace(const chain *c, bool *gone) {
   const int from = (int)(c->node - g->nodes);
   const int at = c->absorbed[c->n_absorbed - 1];
   g->name = c->node->name;
+  g->label = c->node->label;
   g->origin = c->node->origin;
   TRY(add_node(c));
   for (int i = 0; i < c->n_absorbed; ++i) gone[c->absorbed[i]] = true;
@@ -300,7 +301,7 @@ static status find_chains(ir_graph *g, bool convs, int *n_matches) {
   for (int i = 0; i < g->n_nodes; ++i)
     if (!gone[i]) g->nodes[n++] = g->nodes[i];
   g->n_nodes = n;
-  g->name = g->origin = NULL;
+  g->name = g->label = g->origin = NULL;
   return ST_OK;
 }
 

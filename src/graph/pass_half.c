@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where 16-bit numbers were asked for or are allowed, operators that know them compute in float16 or bfloat16, and what
  * lies between such operators is stored in it. Inputs, outputs and what other operators read or write stay float32,
- * with a cast beside the node. Sums of products are in float32 in either case.
+ * with a cast beside the node, as do nodes that were named for that. Sums of products are in float32 in either case.
  *
  * A permission is used for the whole model or not at all, since casts between would cost what a single node saves: when
  * the operators' own estimates for products and convolutions are lower in sum. Of two types that are allowed, the one
  * with the lower estimates is taken, and float16, which has more digits, if they are equal. */
+#include <string.h>
+
+#include "graph/model_def.h"
 #include "graph/nodes.h"
 #include "graph/pass.h"
 #include "graph/uses.h"
@@ -39,6 +42,20 @@ static bool half_fits(const ir_node *n) {
   bool fits = IS_ONE_OF(n->op, products) || IS_ONE_OF(n->op, others);
   if (fits) node_visit(n, survey_half, &fits);
   return fits;
+}
+
+/* Whether the node was named to stay float32: by its name, or by its operator, as ONNX or as Ascend names that. */
+static bool half_is_refused(const ir_graph *g, const ir_node *n) {
+  static const char by_type[] = "OpType::";
+  const char *const names[] = {n->name, n->origin, model_def_type(n)};
+  for (const char *p = g->kept_whole; p && *p; p += strcspn(p, "\t"), p += *p == '\t') {
+    const bool is_type = strncmp(p, by_type, sizeof by_type - 1) == 0;
+    const char *word = is_type ? p + sizeof by_type - 1 : p;
+    const size_t bytes = strcspn(word, "\t");
+    for (int i = is_type; i < (is_type ? 3 : 1); ++i)
+      if (strlen(names[i]) == bytes && memcmp(names[i], word, bytes) == 0) return true;
+  }
+  return false;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
@@ -162,6 +179,7 @@ static status append_half(halving *h, ir_node n) {
   ir_graph *g = h->g;
   h->to = NULL;
   g->name = n.name;
+  g->label = n.label;
   g->origin = n.origin;
   node_visit_places(&n, halve_operand, h);
   TRY(h->st);
@@ -195,13 +213,15 @@ status pass_half(ir_graph *g, int *n_matches) {
   const ir_node *nodes = g->nodes;
   bool *half = REGION_NEW(&g->memory, bool, n + 1);
   if (!half) return fail(ST_NO_HOST_MEMORY, "no host memory for a pass");
-  for (int i = 0; i < n; ++i) *n_matches += half[i] = half_fits(&nodes[i]) && node_cost(&nodes[i], g->half_dtype) > 0;
+  for (int i = 0; i < n; ++i)
+    *n_matches += half[i] =
+        half_fits(&nodes[i]) && !half_is_refused(g, &nodes[i]) && node_cost(&nodes[i], g->half_dtype) > 0;
   if (!*n_matches) return ST_OK;
   turn_storages(g, half);
   halving h = {.g = g};
   g->nodes = NULL;
   g->n_nodes = 0;
   for (int i = 0; i < n; ++i) TRY(half[i] ? append_half(&h, nodes[i]) : append_whole(g, nodes[i]));
-  g->name = g->origin = NULL;
+  g->name = g->label = g->origin = NULL;
   return ST_OK;
 }

@@ -141,6 +141,7 @@ static status append_integers(const qdq_factors *f) {
   ir_value *sums, *floats, *x_scale, *scale, *both, *scaled = f->out, *bias;
   const scalar *one = ir_scalar(g, ACL_FLOAT, 1);
   g->name = f->node->name;
+  g->label = f->node->label;
   g->origin = f->node->origin;
   if (!one) return ST_NO_HOST_MEMORY;
   TRY(f->is_conv ? add_convolution(f, &sums) : add_product(f, &sums));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/layout.h"
 #include "graph/onnx/convert.h"
 
 static status ports_no_memory(void) { return fail(ST_NO_HOST_MEMORY, "no host memory for a model"); }
@@ -39,10 +40,35 @@ status port_describe(const onnx_value_info *v, const onnx_shape *given, model_po
     return fail(ST_INVALID_PARAM, "input %s has %d dimensions, expected %d", v->name, given->n_dims, v->n_dims);
   for (int d = 0; d < p->rank; ++d) {
     p->dims[d] = given ? given->dims[d] : v->dims[d].size;
+    if (given) p->least[d] = given->least[d], p->most[d] = given->most[d];
     const int64_t declared = v->has_shape ? v->dims[d].size : -1;
     if (declared >= 0 && p->dims[d] != declared)
       return fail(ST_INVALID_PARAM, "dimension %d of input %s is %jd, expected the %jd that the model declares", d,
                   v->name, (intmax_t)p->dims[d], (intmax_t)declared);
+  }
+  port_count_bytes(p);
+  return ST_OK;
+}
+
+status port_take_form(model_port *p, const om_form *form, const onnx_shape *model) {
+  if (!form) return ST_OK;
+  const char *kind = model ? "input" : "output";
+  p->half = form->half;
+  p->blocked = form->blocked;
+  if (p->half && p->dtype != ACL_FLOAT && p->dtype != ACL_FLOAT16)
+    return fail(ST_INVALID_PARAM, "%s %s has dtype %s, expected FLOAT where it is to be FLOAT16", kind, p->name,
+                dtype_name(p->dtype));
+  if (p->half) p->dtype = ACL_FLOAT16;
+  bool known = p->rank == 4;
+  for (int d = 0; known && model && d < 4; ++d) known = model->dims[d] > 0;
+  if (p->blocked && !known)
+    return fail(ST_INVALID_PARAM,
+                "%s %s has another shape than 4 known dimensions, expected NCHW where it is to be "
+                "NC1HWC0",
+                kind, p->name);
+  if (p->blocked && model) {
+    layout_blocked_dims(model->dims, p->dims);
+    p->rank = LAYOUT_RANK;
   }
   port_count_bytes(p);
   return ST_OK;

@@ -118,7 +118,7 @@ static status prepare_step(program *p, const program_owner *owner, const ir_node
   const uint64_t constants = owner->place_packed ? constant_arguments(n) : 0;
   s->node = n;
   if (tuning_prepare(owner->tuned, n, constants, &s->executor) != ST_OK)
-    return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->name, n->origin, n->op->function, strdupa(fail_take()));
+    return fail(ST_GRAPH_ENGINE, "node %s (%s): %s: %s", n->label, n->origin, n->op->function, strdupa(fail_take()));
   if (owner->goal == GOAL_MEMORY) p->sizes.n_unpacked += optimize_packing(n, packed_operand_bytes(s), &s->executor);
   if (owner->goal == GOAL_POWER)
     p->sizes.n_replaced += optimize_implementation(owner->goal, n, constants, &s->executor);
@@ -479,7 +479,7 @@ static status program_run_step(const step *s, void **view, void *scratch) {
   const executor *e = s->executor;
   const status st = likely(!trace_is_on()) ? e->run(e, view, scratch) : account_run(e, view, scratch);
   if (likely(st == ST_OK)) return st;
-  return fail(st, "node %s (%s): %s: %s", s->node->name, s->node->origin, e->op->function, strdupa(fail_take()));
+  return fail(st, "node %s (%s): %s: %s", s->node->label, s->node->origin, e->op->function, strdupa(fail_take()));
 }
 
 status program_run(program *p, const program_memory *m) {

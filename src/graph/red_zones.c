@@ -26,8 +26,8 @@ static int zone_fault(const char *zone) {
 
 static status zone_fail(const ir_node *node, const red_zone_buffer *b, const char *where, int distance) {
   return fail(ST_GRAPH_ENGINE, "node %s (%s): %s has written %d bytes %s %s of %ju bytes that node %s (%s) has",
-              node->name, node->origin, node->op->function, distance, where, b->workspace ? "the workspace" : "a value",
-              (uintmax_t)b->bytes, b->maker->name, b->maker->origin);
+              node->label, node->origin, node->op->function, distance, where,
+              b->workspace ? "the workspace" : "a value", (uintmax_t)b->bytes, b->maker->label, b->maker->origin);
 }
 
 status red_zones_check(const red_zones *z, const char *arena, int step, const ir_node *node) {

@@ -33,6 +33,7 @@ typedef struct {
   tensor tensors[MAX_TENSORS];      /* in the order of the schema; absent ones keep their index */
   tensor_desc *result[MAX_TENSORS]; /* of each: what gets its shape if that depends on the data; NULL: nothing */
   int n_tensors, n_staged, n_lists;
+  bool describes_only; /* the operands have no data */
   staged staged[MAX_TENSORS];
   union {
     aclIntArray array;
@@ -79,10 +80,10 @@ static status aclop_describe(tensor *t, const aclop_operand *o, const char *name
 }
 
 /* Checks that the operand's memory is allocated, before any task is queued. */
-static status check_memory(const tensor *t, const arg_schema *s, size_t bytes) {
+static status check_memory(const binding *b, const tensor *t, const arg_schema *s, size_t bytes) {
   void *view;
   const unsigned access = s->flags & ARG_WRITTEN ? VMM_WRITE : VMM_READ;
-  if (!t->n || memory_view(t->data, bytes, access, s->name, &view) == ST_OK) return ST_OK;
+  if (b->describes_only || !t->n || memory_view(t->data, bytes, access, s->name, &view) == ST_OK) return ST_OK;
   return OP_FAIL("%s", strdupa(fail_take()));
 }
 
@@ -137,7 +138,7 @@ static status bind_tensor(binding *b, const arg_schema *s, const aclop_operand *
   TRY(aclop_describe(t, &at, s->name));
   *arg = (op_arg){.tensor = t};
   if (on_host) return bind_host(b, index, s);
-  TRY(check_memory(t, s, o->bytes));
+  TRY(check_memory(b, t, s, o->bytes));
   if (b->o->any_format || s->flags & ARG_STORED || (format_is_plain(t->format) && t->format == t->origin_format))
     return ST_OK;
   storage_layout layout;
@@ -387,6 +388,36 @@ static status bind_and_launch(binding *b, void *handle) {
   if (st != ST_OK) snprintf(words, sizeof words, "%s", fail_take());
   clean_up(b, &t);
   return st == ST_OK ? ST_OK : fail(st, "%s", words);
+}
+
+/* Whether all shapes are known, and no operand is read on the host. */
+static bool is_checkable(const binding *b) {
+  const aclop_call *c = b->call;
+  for (int i = 0; i < b->o->op.n_args; ++i)
+    if (!(b->o->op.schema[i].flags & ARG_ATTRIBUTE) && b->o->op.schema[i].kind != ARG_TENSOR &&
+        b->o->op.schema[i].kind != ARG_TENSOR_LIST)
+      return false;
+  for (int i = 0; i < c->n_inputs + c->n_outputs; ++i) {
+    const tensor_desc *d = i < c->n_inputs ? c->inputs[i].desc : c->outputs[i - c->n_inputs].desc;
+    if (d->constant || !format_is_plain(desc_storage_format(d))) return false;
+    for (int k = 0; k < d->shape.rank; ++k)
+      if (d->shape.dims[k] < 0) return false;
+  }
+  return true;
+}
+
+status aclop_check(const aclop_call *c) {
+  binding b = {.call = c, .o = aclop_find(c->name), .describes_only = true};
+  uint64_t workspace_bytes;
+  executor *e;
+  if (!b.o) return fail(c->refusal, "there is no operator %.64s", c->name);
+  if (!is_checkable(&b)) return ST_OK;
+  status st = bind(&b);
+  if (st == ST_OK) st = op_prepare(&b.o->op, b.arg, &workspace_bytes, &e);
+  if (st == ST_OK) return executor_unref(e), ST_OK;
+  char words[400];
+  snprintf(words, sizeof words, "%s", fail_take());
+  return fail(c->refusal, "%s: %s", c->name, words);
 }
 
 status aclop_execute(const aclop_call *c, void *stream) {

@@ -42,6 +42,10 @@ typedef struct {
   void *site;     /* the caller's return address */
 } aclop_call;
 
+/* Whether the operator exists and takes tensors of these descriptions, as far as their shapes are known and nothing has
+ * to be read on the host; the operands have no data. */
+status aclop_check(const aclop_call *c);
+
 /* Queues the call's tasks in a stream, given by its handle. On failure no task was queued that writes an output. */
 status aclop_execute(const aclop_call *c, void *stream);
 

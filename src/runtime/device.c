@@ -11,6 +11,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "base/variables.h"
 #include "memory/host.h"
 #include "memory/memory.h"
@@ -43,17 +44,32 @@ static struct {
 static _Atomic int default_device = -1;
 _Atomic bool device_is_child;
 
-/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas.
- * Parsing stops at anything else. */
+/* Says at which entry of the list parsing has stopped, and what is left: CANN takes such a list without a word. */
+static void say_stopped(const char *list, const char *entry, int count) {
+  char shown[128], wrong[64];
+  text_safe(shown, sizeof shown, list, strlen(list));
+  text_safe(wrong, sizeof wrong, entry, strcspn(entry, ","));
+  fprintf(stderr,
+          "cannon: ASCEND_RT_VISIBLE_DEVICES is '%s', whose entry '%s' is wrong, expected ascending numbers of devices "
+          "from 0 to %d with commas between them; parsing stops there, as in CANN, so the program sees %d device%s\n",
+          shown, wrong, machine.n_devices - 1, count, count == 1 ? "" : "s");
+}
+
+/* Keeps the devices of ASCEND_RT_VISIBLE_DEVICES: numbers below n_devices, ascending, separated by commas. Parsing
+ * stops at anything else. An empty list hides all devices, which is usual. */
 static void keep_visible(const char *list) {
   int count = 0, last = -1;
-  while (isdigit((unsigned char)*list)) {
-    char *end;
-    const long id = strtol(list, &end, 10);
-    if (id <= last || id >= machine.n_devices) break;
-    machine.physical[count++] = last = (int)id;
-    if (*end != ',') break;
-    list = end + 1;
+  const char *entry = *list && machine.n_devices ? list : NULL;
+  while (entry) {
+    char *end = NULL;
+    const long id = isdigit((unsigned char)*entry) ? strtol(entry, &end, 10) : -1;
+    const bool is_device = id > last && id < machine.n_devices;
+    if (is_device) machine.physical[count++] = last = (int)id;
+    if (!is_device || (*end && *end != ',')) {
+      say_stopped(list, entry, count);
+      break;
+    }
+    entry = *end ? end + 1 : NULL;
   }
   INVARIANT(count <= machine.n_devices);
   machine.n_devices = count;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unwind.h>
 
 #include "base/lock.h"
@@ -150,26 +151,41 @@ const python_line *stack_own_line(uint32_t number) {
 
 /* ---- this library's frames --------------------------------------------------------------------------------------- */
 
-static uintptr_t own_begin, own_end; /* this library's code; none before stack_start() */
+/* An object's executable segment. */
+typedef struct {
+  uintptr_t begin, end;
+} code_range;
+
+static code_range own_code, libc_code; /* this library's and the C library's; empty before stack_start() */
+static uintptr_t program_entry;        /* _start */
 static char own_path[PATH_MAX];
 
-static int find_own(struct dl_phdr_info *info, size_t size, void *unused) {
+static bool is_in(code_range r, uintptr_t address) { return address >= r.begin && address < r.end; }
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *of_libc) {
   (void)size;
-  (void)unused;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
     const uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+    const code_range code = {begin, begin + p->p_memsz};
     if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
-    if ((uintptr_t)&find_own < begin || (uintptr_t)&find_own >= begin + p->p_memsz) continue;
-    own_begin = begin;
-    own_end = begin + p->p_memsz;
+    if (is_in(code, (uintptr_t)of_libc)) libc_code = code;
+    if (!is_in(code, (uintptr_t)&find_code)) continue;
+    own_code = code;
     snprintf(own_path, sizeof own_path, "%s", info->dlpi_name);
-    return 1;
   }
   return 0;
 }
 
-static bool is_own(const void *frame) { return (uintptr_t)frame >= own_begin && (uintptr_t)frame < own_end; }
+static bool is_own(const void *frame) { return is_in(own_code, (uintptr_t)frame); }
+
+uint32_t stack_without_start(void *const *frame, uint32_t n) {
+  enum { START_BYTES = 64 }; /* _start is shorter */
+  uint32_t kept = n;
+  if (kept && (uintptr_t)frame[kept - 1] - program_entry < START_BYTES) --kept;
+  while (kept && is_in(libc_code, (uintptr_t)frame[kept - 1])) --kept;
+  return kept ? kept : n;
+}
 
 /* ---- unwinding --------------------------------------------------------------------------------------------------- */
 
@@ -193,7 +209,9 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *arg
 static stack_view program_part(const raw_stack *raw) {
   uint32_t begin = 0;
   while (begin < raw->n && is_own(raw->frame[begin])) ++begin;
-  const uint32_t n = raw->n - begin < STACK_FRAMES ? raw->n - begin : STACK_FRAMES;
+  uint32_t n = raw->n - begin;
+  if (raw->n < ALL_FRAMES) n = stack_without_start(raw->frame + begin, n); /* else the outer end is missing */
+  if (n > STACK_FRAMES) n = STACK_FRAMES;
   return (stack_view){n, raw->n_python, raw->frame + begin, raw->python};
 }
 
@@ -328,13 +346,14 @@ remember(thread_stacks *t, entry_place *ways, const void *caller, uintptr_t sp, 
  * which frames are unwound and addresses are described. Opening the library once more tells it. */
 static void make_findable(void) {
   struct dl_find_object found;
-  if (!_dl_find_object((void *)own_begin, &found) || !own_path[0]) return;
+  if (!_dl_find_object((void *)own_code.begin, &found) || !own_path[0]) return;
   dlopen(own_path, RTLD_NOW | RTLD_NOLOAD); // NOLINT: stays open
 }
 
 static void start_once(void) {
   raw_stack raw = {0};
-  dl_iterate_phdr(find_own, NULL);
+  program_entry = getauxval(AT_ENTRY);
+  dl_iterate_phdr(find_code, dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
   make_findable();
   _Unwind_Backtrace(note_frame, &raw); /* the first call may load a library, which must not happen in a hook */
   python_frames_start();

@@ -136,8 +136,7 @@ PLACE void lose_by_overwriting(void) {
   aclrtMalloc(&overwritten, 2000, ACL_MEM_MALLOC_HUGE_FIRST);
 }
 
-/* Runs the function between the beginning and the end of a program that is right otherwise. A stream goes with the
- * reset of its device, so programs that lose one do not reset. */
+/* Runs the function between the beginning and the end of a program that is right otherwise. */
 #define WRONG(name)                                                                                                    \
   static void program_##name(void) {                                                                                   \
     begin();                                                                                                           \
@@ -149,6 +148,7 @@ WRONG(lose_block);
 WRONG(lose_pinned);
 WRONG(lose_managed);
 WRONG(lose_physical);
+WRONG(lose_stream);
 WRONG(lose_event);
 WRONG(lose_notify);
 WRONG(lose_context);
@@ -175,10 +175,21 @@ WRONG(lose_graph);
 WRONG(lose_many);
 WRONG(lose_with_owner);
 WRONG(lose_by_overwriting);
-static void program_lose_stream(void) {
+static void program_lose_stream_at_end(void) {
   begin();
   lose_stream();
   aclFinalize();
+}
+/* A context that is destroyed ends its streams, as the reset of the device does. */
+static void program_lose_stream_of_context(void) {
+  aclrtContext own, c;
+  begin();
+  aclrtGetCurrentContext(&own);
+  aclrtCreateContext(&c, 0);
+  lose_stream();
+  aclrtDestroyContext(c);
+  aclrtSetCurrentContext(own);
+  end_all();
 }
 
 /* ---- programs that are right, and tempting ---- */
@@ -205,10 +216,11 @@ static void right_heap(void) {
   }
   aclFinalize();
 }
-/* Streams go with the reset of their device. */
+/* Held to the end, as a block may be. */
+static aclrtStream kept_stream;
 static void right_reset(void) {
   begin();
-  lose_stream();
+  aclrtCreateStream(&kept_stream);
   end_all();
 }
 static void right_destroy_after_reset(void) {
@@ -315,7 +327,9 @@ static const program programs[] = {
     LEAKS(lose_pinned, "1 block of pinned host memory"),
     LEAKS(lose_managed, "1 block of managed memory"),
     LEAKS(lose_physical, "1 physical memory"),
-    LEAKS(lose_stream, "1 stream that aclrtCreateStream made"),
+    LEAKS(lose_stream, "1 stream that aclrtCreateStream made was not destroyed before the device's reset"),
+    LEAKS(lose_stream_at_end, "1 stream that aclrtCreateStream made was never destroyed"),
+    LEAKS(lose_stream_of_context, "1 stream that aclrtCreateStream made was not destroyed before the device's reset"),
     LEAKS(lose_event, "1 event"),
     LEAKS(lose_notify, "1 notify"),
     LEAKS(lose_context, "1 context"),

@@ -47,7 +47,9 @@ static inline bool program_is_good(const program *p, char *setting) {
   char start[64];
   snprintf(start, sizeof start, "cannon: %s", p->kind ? p->kind : "");
   const int n = count_findings(end.text);
-  const bool good = end.status == 0 && n == (p->kind ? 1 : 0) &&
+  /* Stacks end with main or a thread's function, not with what has called those. */
+  const bool is_cut = !strstr(end.text, "libc.so") && !strstr(end.text, "(_start");
+  const bool good = end.status == 0 && n == (p->kind ? 1 : 0) && is_cut &&
                     (!p->kind || (strstr(end.text, start) && strstr(end.text, p->words)));
   if (!good)
     print_error("%s: status %#x, %d findings, expected %s (%s):\n%s\n", p->name, end.status, n,

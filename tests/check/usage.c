@@ -105,6 +105,21 @@ static void owned_tensor(void) {
   aclDestroyTensor(t[1]);
   (void)list; /* destroying the list would be the second error */
 }
+/* The stacks end with the thread's function. */
+static void *destroy_twice(void *unused) {
+  aclrtEvent e;
+  aclrtSetDevice(0);
+  aclrtCreateEvent(&e);
+  aclrtDestroyEvent(e);
+  aclrtDestroyEvent(e);
+  aclrtResetDevice(0);
+  return unused;
+}
+static void double_destroy_in_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, destroy_twice, NULL);
+  pthread_join(thread, NULL);
+}
 static void launched_twice(void) {
   aclOpExecutor *e = prepare();
   aclnnAdd(NULL, 0, e, stream);
@@ -399,6 +414,7 @@ AROUND(foreign_scalar);
 AROUND(use_of_destroyed_event);
 AROUND(use_of_destroyed_tensor);
 AROUND(owned_tensor);
+AROUND(double_destroy_in_thread);
 AROUND(launched_twice);
 AROUND(stream_after_context);
 AROUND(stream_after_reset);
@@ -447,6 +463,7 @@ static const program programs[] = {
     FOUND(use_of_destroyed_event, "misuse", "which was destroyed before"),
     FOUND(use_of_destroyed_tensor, "misuse", "which was destroyed before"),
     FOUND(owned_tensor, "misuse", "belongs to a list"),
+    FOUND(double_destroy_in_thread, "double-free", "Destroy it once"),
     FOUND(launched_twice, "misuse", "aclSetAclOpExecutorRepeatable"),
     FOUND(stream_after_context, "misuse", "whose context is gone"),
     FOUND(stream_after_reset, "misuse", "whose context is gone"),

@@ -336,7 +336,8 @@ class Atc(unittest.TestCase):
 
     def test_wrong_arguments(self):
         self.assert_refused(255, "E10007", framework="3")
-        self.assert_refused(255, "E10001", soc="Tesla")
+        for soc in ("Tesla", "Ascend999", "Ascend", "Ascend910B9", "Ascend310P3Vir", "Ascend999Vir02"):
+            self.assert_refused(255, f"E10001: --soc_version is {soc}, expected", soc=soc)
         self.assert_refused(255, "E10004: --om", "--mode=1")
         self.assert_refused(255, "E10001", "--mode=30")
         self.assert_refused(255, "E10001: --precision_mode is float16, expected one of: force_fp16",
@@ -349,6 +350,153 @@ class Atc(unittest.TestCase):
         self.assert_refused(255, "E10002", "--input_shape=x")
         self.assert_refused(255, "E10002", "--input_shape=x:2,a")
         self.assert_refused(255, "E10004", output="")
+
+    def test_socs(self):
+        for soc in ("Ascend910B3", "Ascend310", "Ascend310P3", "Ascend310P3Vir02", "Ascend910_9392", "Ascend910ProB"):
+            self.assertEqual(self.atc(soc=soc)[0], 0, soc)
+
+    def test_ranges(self):
+        run = lambda *shape: subprocess.run([ATC.parent / "cannon", "model", "run", "m.om", "--random", "1", "--shape",
+                                             *shape], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        for option in ("--input_shape=x:1~4,3", "--input_shape_range=x:[1~4,3]"):
+            self.assertEqual(self.atc(option)[0], 0)
+            self.assertIn(b"range\tx\t1 4 0 -1\n", (self.folder / "m.om").read_bytes())
+            self.assertEqual(run("x:4,3").returncode, 0)
+            done = run("x:5,3")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("dimension 0 of input 0 (x) is 5, expected 1 to 4 as the model was made for", done.stderr)
+        self.assertEqual(self.atc("--input_shape=x:2~-1,3")[0], 0)
+        self.assertEqual((run("x:9,3").returncode, run("x:1,3").returncode), (0, 1))
+        (self.folder / "m.om").unlink()
+        for wrong in ("x:4~1,3", "x:1~,3", "x:~4,3", "x:[1~4,3", "x:1~4,,3", "x:-1~4,3", "x:1~2~3,3"):
+            self.assert_refused(255, "E10002: --input_shape has", f"--input_shape={wrong}")
+        self.assert_refused(255, "E10009: ranges", "--input_shape=x:1~4,3", "--dynamic_batch_size=1,2")
+        self.assert_refused(255, "only one of", "--input_shape=x:1~4,3", "--input_shape_range=x:[1~4,3]")
+
+    def test_inputs_and_outputs_in_other_forms(self):
+        """y = relu(x) of 20 channels: float16 inputs, and the layout NC1HWC0 in blocks of 16."""
+        x = np.random.default_rng(1).integers(-9, 9, (2, 20, 3, 5)).astype("f4")
+        blocks = np.zeros((2, 32, 3, 5), "f2")
+        blocks[:, :20] = x
+        blocks = blocks.reshape(2, 2, 16, 3, 5).transpose(0, 1, 3, 4, 2)
+        self.write(model(list(x.shape)))
+        def check(given, expected, *options):
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+            code, told = self.atc("--input_fp16_nodes=x", *options)
+            self.assertEqual(code, 0, told)
+            np.save(self.folder / "x.npy", np.ascontiguousarray(given))
+            (got,) = self.outputs("out").values()
+            self.assertEqual((got.dtype, got.shape), (expected.dtype, expected.shape))
+            np.testing.assert_array_equal(got, expected)
+        wide = np.maximum(x, 0)
+        check(x.astype("f2"), wide)
+        check(blocks, wide, "--is_input_adjust_hw_layout=true")
+        check(x.astype("f2"), wide, "--is_input_adjust_hw_layout=false")
+        check(blocks, np.maximum(blocks, 0), "--is_input_adjust_hw_layout=true", "--out_nodes=only:0",
+              "--is_output_adjust_hw_layout=true")
+        self.assertEqual(self.atc("--is_input_adjust_hw_layout=true")[0], 0)  # without nodes: no effect
+        (self.folder / "m.om").unlink()
+        self.assert_refused(255, "expected true or false for each of the 1 nodes", "--input_fp16_nodes=x",
+                            "--is_input_adjust_hw_layout=true,true")
+        self.assert_refused(100000 & 255, "q is no input of the model", "--input_fp16_nodes=q")
+        (self.folder / "aipp.cfg").write_text("aipp_op { input_format: RGB888_U8 }")
+        self.write(model([1, 3, 4, 6]))
+        self.assert_refused(100000 & 255, "another layout than NCHW", "--input_fp16_nodes=x",
+                            "--is_input_adjust_hw_layout=true", "--insert_op_conf=aipp.cfg")
+        self.assertEqual(self.atc("--input_fp16_nodes=x", "--insert_op_conf=aipp.cfg")[0], 0)
+        (self.folder / "m.om").unlink()
+        self.write(model([2, 3]))
+        self.assert_refused(100000 & 255, "another shape than 4 known dimensions", "--input_fp16_nodes=x",
+                            "--is_input_adjust_hw_layout=true")
+
+    def test_nodes_stay_float32(self):
+        """Of two products, one is kept in float32 by its name, its operator or a list of mixed modes."""
+        b = onnx_bytes
+        ones = [b.initialiser(n, [8, 8], [1.0] * 64) for n in "uv"]
+        self.write(b.model([b.node("MatMul", ["x", "u"], ["a"], "first"), b.node("Softmax", ["a"], ["s"], "soft"),
+                            b.node("MatMul", ["s", "v"], ["y"], "second")],
+                           [b.value("x", [8, 8])], [b.value("y", [8, 8])], ones))
+        write = lambda text: (self.folder / "f").write_text(text)
+        def halves(*options):
+            code, told = self.atc("--precision_mode=force_fp16", *options)
+            self.assertEqual(code, 0, told)
+            subprocess.run([ATC.parent / "cannon", "model", "show", "m.om", "--json", "s.json", "--force"], check=True,
+                           cwd=self.folder, capture_output=True, timeout=60)
+            told = json.loads((self.folder / "s.json").read_text())
+            return next(p["matches"] for p in told["passes"] if "half" in p["name"].lower() or "16" in p["name"])
+        every = halves()
+        write("# kept\nsecond\n")
+        self.assertEqual(halves("--keep_dtype=f"), every - 1)
+        write("OpType::MatMul\n")
+        self.assertEqual(halves("--keep_dtype=f"), every - 2)
+        write("OpType::SoftmaxV2:InputDtype:float32,OutputDtype:float32\n"
+              "first::InputDtype:float32,OutputDtype:float32\n")
+        self.assertEqual(halves("--customize_dtypes=f"), every - 2)
+        write('{"black-list": {"to-add": ["MatMul"], "to-remove": []}, "gray-list": {}}')
+        self.assertEqual(self.atc("--precision_mode=allow_mix_precision", "--modify_mixlist=f")[0], 0)
+        self.assertIn(b"whole\t-\tOpType::MatMul\n", (self.folder / "m.om").read_bytes())
+        (self.folder / "m.om").unlink()
+        self.assert_refused(255, "expected a mixed --precision_mode", "--modify_mixlist=f")
+        write("nonsense")
+        self.assert_refused(255, "is no JSON", "--modify_mixlist=f", "--precision_mode=allow_mix_precision")
+        self.assert_refused(255, "line for nonsense is malformed", "--customize_dtypes=f")
+        self.assert_refused(255, "No such file", "--keep_dtype=none")
+
+    def test_options_for_npus_are_checked_and_told(self):
+        files = {"op_precision_mode": ("[ByOpType]\nSoftmax=high_precision\n", "Softmax=quick\n"),
+                 "compression_optimize_conf": ("enable_first_layer_quantization:true\n", "enable: maybe\n"),
+                 "graph_parallel_option_path": ("{}", "{")}
+        for option, (right, wrong) in files.items():
+            (self.folder / "f").write_text(right)
+            code, told = self.atc(f"--{option}=f")
+            self.assertEqual(code, 0, told)
+            self.assertIn(f"Warning: --{option} concerns the compilation for an NPU, and has no effect here.\n", told)
+            (self.folder / "m.om").unlink()
+            (self.folder / "f").write_text(wrong)
+            self.assert_refused(255, f"E10001: --{option} is f, which ", f"--{option}=f")
+            self.assert_refused(255, "No such file", f"--{option}=none")
+        for option, value, default in (("sparsity", "1", "0"), ("disable_reuse_memory", "1", "0")):
+            self.assertIn(f"Warning: --{option} ", self.atc(f"--{option}={value}")[1])
+            self.assertNotIn("Warning", self.atc(f"--{option}={default}")[1])
+            (self.folder / "m.om").unlink()
+            self.assert_refused(255, f"E10001: --{option} is 2, expected one of: 0 1", f"--{option}=2")
+
+    def test_single_operators(self):
+        tensor = lambda kind="int32", shape=(3, 3): {"format": "ND", "shape": list(shape), "type": kind}
+        add = {"op": "Add", "input_desc": [tensor(), tensor()], "output_desc": [tensor()]}
+        named = {"op": "Softmax", "name": "soft", "input_desc": [tensor("float16")],
+                 "output_desc": [tensor("float16")],
+                 "attr": [{"name": "axes", "type": "list_int", "value": [-1]}]}
+        def make(content, soc="Ascend910B3"):
+            (self.folder / "ops.json").write_text(content if isinstance(content, str) else json.dumps(content))
+            return self.look("--singleop=ops.json", "--output=ops", f"--soc_version={soc}")
+        open_shape = {"op": "Add", "name": "open", "input_desc": [tensor(shape=(-1, 3))] * 2,
+                      "output_desc": [tensor(shape=(-1, 3))]}
+        code, told = make([add, open_shape])
+        self.assertEqual(code, 0, told)
+        self.assertEqual({p.name for p in (self.folder / "ops").iterdir()},
+                         {"0_Add_3_2_3_3_3_2_3_3_3_2_3_3.om", "open.om"})
+        for content, words in (("{", "expected a list of operators in JSON"), ([{}], "no name of an operator"),
+                               ([dict(add, op="Nonsense")], "there is no operator Nonsense"),
+                               ([dict(add, output_desc=[tensor(shape=(2, 3))])], "operator 0 cannot be made: "),
+                               ([dict(add, input_desc=[tensor("int3")])], "the type int3 in input_desc"),
+                               ([dict(named, attr=[{"name": "axes", "type": "int", "value": "x"}])],
+                                "the attribute axes"), ([dict(add, name="../x")], "expected one of a file")):
+            code, told = make(content)
+            self.assertEqual(code, 255, told)
+            self.assertIn(words, told)
+        self.assertIn("--soc_version is Ascend999", make([add], "Ascend999")[1])
+        self.assertIn("only one of --singleop and --model", self.atc("--singleop=ops.json")[1])
+
+    def test_nodes_without_names_are_told_by_number_and_output(self):
+        b = onnx_bytes
+        for name, words in (("", "node 1 without a name, which makes y (Nonsense)"), ("n", "node n (Nonsense)")):
+            self.write(b.model([b.node("Relu", ["x"], ["a"]), b.node("Nonsense", ["a"], ["y"], name)],
+                               [b.value("x", [2, 3])], [b.value("y", [2, 3])]))
+            self.assert_refused(500002 & 255, words)
+        self.write(b.model([b.node("Relu", ["x"], ["a"]), b.node("Reshape", ["a", "s"], ["y"])], [b.value("x", [2, 3])],
+                           [b.value("y", [5])], [b.initialiser("s", [1], [5], b.INT64)]))
+        self.assert_refused(500002 & 255, "node 1 without a name, which makes y (Reshape)")
 
     def test_wrong_models(self):
         self.assert_refused(145002 & 255, "No such file", model="none.onnx")

@@ -121,6 +121,22 @@ class Environment(CliTest):
                              f"0 0 0 107001 EE1003: aclrtSetDevice: deviceId is 0, but there are no devices ({why}) "
                              "(error 107001)\n")
 
+    def test_wrong_lists_of_visible_devices_are_told(self):
+        for listed, entry, seen in (("0,x", "x", "1 device"), ("1,0,2", "0", "1 device"), ("0,2 ,1", "2 ", "2 devices"),
+                                    ("4", "4", "0 devices"), ("-1", "-1", "0 devices"), ("0,", "", "1 device"),
+                                    ("0,\x1b", "\x1b", "1 device")):
+            with self.subTest(listed):
+                done = self.ask(CANNON_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES=listed)
+                told = (f"cannon: ASCEND_RT_VISIBLE_DEVICES is '{listed}', whose entry '{entry}' is wrong, expected "
+                        "ascending numbers of devices from 0 to 3 with commas between them; parsing stops there, as in "
+                        f"CANN, so the program sees {seen}\n")
+                self.assertEqual(done.stderr, told.replace("\x1b", r"\x1b"))
+        for listed in ("", "0", "0,1,3"):
+            self.assertEqual(self.ask(CANNON_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES=listed).stderr, "")
+        done = execute(CANNON, "run", "--quiet", "--devices", "4", self.asker,
+                       env=clean_environment(ASCEND_RT_VISIBLE_DEVICES="3,1"))
+        self.assertEqual(done.stderr.count("is wrong"), 1)
+
     def test_unknown_names(self):
         near = "cannon: warning: the environment has CANNON_DEVCES, which Cannon does not know; " \
                "the nearest that it knows is CANNON_DEVICES (cannon env --help)\n"

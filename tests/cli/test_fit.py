@@ -4,9 +4,12 @@
     CANNON_PREFIX=/path python3 tests/cli/test_fit.py
 """
 import json
+import pathlib
 import unittest
 
-from test_cli import CANNON, MIB, CliTest, execute
+from test_cli import CANNON, MIB, PREFIX, CliTest, execute
+
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
 
 
 class Memory(CliTest):
@@ -19,6 +22,24 @@ class Memory(CliTest):
         self.assertEqual(said["written_by"], "cannon memory")
         self.assertGreaterEqual(said["peak"]["held_bytes"], MIB)
         self.assertEqual(sum(said["peak"]["classes"].values()), said["peak"]["held_bytes"])
+
+    def test_a_program_in_c_has_classes_and_callers(self):
+        """examples/digits allocates in new_tensor only, which vector, matrix and scalar call; optimised, the compiler
+        has joined some of these."""
+        program, report = self.folder / "digits", self.folder / "digits.json"
+        done = execute("cc", "-g", "-O2", f'-DDIGITS_DATA="{DIGITS}/data/digits.csv.gz"', f"-I{PREFIX}/include",
+                       *DIGITS.glob("*.c"), "-o", program, f"-L{PREFIX}/lib64", "-lascendcl", "-lnnopbase", "-lopapi",
+                       "-lz", "-lm")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = execute(CANNON, "memory", "--top", "100", "--json", report, "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        classes = json.loads(report.read_text())["peak"]["classes"]
+        self.assertLessEqual({"weights", "state", "activations"}, set(classes))
+        self.assertLess(classes["other"], 0.3 * sum(classes.values()))  # what is never used
+        lines = done.stdout.split("By line of the program")[1].split("\n\n")[0]
+        for name in ("new_weights", "new_bias", "model_init", "pass_init"):
+            self.assertIn(f"({name})", lines)
+        self.assertNotIn("device.c", lines)
 
     def test_a_page_replaces_pages_only(self):
         recording, page, other = (self.folder / name for name in ("step.rec", "memory.html", "other.html"))

@@ -677,6 +677,36 @@ class Live(MonitorTest):
         self.assertEqual((first.split()[:3], second.split()[:3]), (["NPU0", "X", "HCCS"], ["NPU1", "HCCS", "X"]))
         self.assertRegex(first.split()[3], r"^[\d,-]+$")
 
+    def test_npu_smi_has_the_links_errors_and_virtual_devices(self):
+        here = {"CANNON_STATS_DIR": str(self.folder), "CANNON_DEVICES": "2", "CANNON_MEM": "4G"}
+        show = lambda *a, **more: execute(NPU_SMI, "info", "-t", *a, env=clean_environment(**here, **more))
+        ask = lambda *a: {line[1:31].strip(): line[34:] for line in show(*a).stdout.splitlines() if line}
+        for kind in ("pcie-err", "err-count"):
+            self.assertEqual(ask(kind, "-i", "1"),
+                             {"NPU ID": "1", "TX Error Count": "0", "RX Error Count": "0", "Lcrc Error Count": "0",
+                              "Ecrc Error Count": "0", "Retry Count": "0"})
+        links = ask("hccs", "-i", "0", "-c", "0")
+        self.assertEqual((links["hccs health status"], links["hccs first error lane"]), ("OK", "NA"))
+        for name in ("lane mode", "link lane list", "link speed", "tx packets", "tx bytes", "rx packets", "rx bytes",
+                     "retry count", "error count"):
+            self.assertRegex(links[f"hccs {name}"], r"^\[\d+( \d+){6}\]$")
+        self.assertEqual(ask("flash", "-i", "0", "-c", "0"),
+                         {"Flash Count": "1", "Flash ID": "0", "Manufacturer ID": "0x0", "Capacity(MB)": "64"})
+        self.assertEqual(ask("p2p-enable", "-i", "0"), {"P2P-Enable Status": "True"})
+        self.assertEqual(ask("vnpu-mode"), {"vnpu-mode": "docker"})
+        self.assertEqual(ask("vnpu-cfg-recover"), {"VNPU config recover mode": "Enable"})
+        self.assertEqual(ask("ecc-enable", "-i", "0"), {"HBM ECC-Enable Status": "True"})
+        table = show("info-vnpu", "-i", "0", "-c", "0").stdout
+        self.assertRegex(table, r"\| 20/20 +4/4 +6/6 +NA/NA ")
+        self.assertIn("| Total number of vnpu: 0  ", table)
+        self.assertEqual({len(line) for line in table.splitlines()}, {81})
+        self.assertEqual(show("vnpu", "-i", "0").stdout, table)
+        for kind, more in (("nve-level", {}), ("user-config", {}), ("hccs", {"CANNON_DEVICE": "Ascend310P3"})):
+            done = show(kind, "-i", "0", "-c", "0", **more)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (0, f"This device does not support querying {kind}.\n", ""))
+        self.assertIn("-t is 'paint', expected board, common, ecc, ", show("paint").stderr)
+
     def test_npu_smi_watch(self):
         folder, _ = self.folder_with_a_program(CANNON_MEM=str(100 * MIB), CANNON_DEVICES="2")
         here = {"CANNON_STATS_DIR": folder, "CANNON_DEVICES": "2"}

@@ -162,7 +162,10 @@ static void errors() {
   CHECK(ge::aclgrphParseONNXFromMem(bytes, ge_small_model(bytes), none, graph) == 0);
   for (const char *wrong : {"x", "x:a", "y:3,2", "x:3,2,1"})
     CHECK(ge::aclgrphBuildModel(graph, {{"input_shape", wrong}}, model) != 0);
-  CHECK(ge::aclgrphBuildModel(graph, {{"input_shape_range", "x:1~2,2"}}, model) != 0);
+  for (const char *range : {"input_shape", "input_shape_range"})
+    CHECK(ge::aclgrphBuildModel(graph, {{range, "x:[1~2,2]"}, {"input_fp16_nodes", "x"}}, model) == 0);
+  CHECK(ge::aclgrphBuildModel(graph, {{"input_shape_range", "x:2~1,2"}}, model) != 0);
+  CHECK(ge::aclgrphBuildModel(graph, {{"input_fp16_nodes", "q"}}, model) != 0);
   CHECK(ge::aclgrphSaveModel("nothing", ge::ModelBufferData()) != 0);
 }
 

@@ -191,7 +191,7 @@ static void test_open_shape(void **state) {
 static void test_memory_of_the_program(void **state) {
   size_t bytes, work, weight;
   uint32_t id;
-  const cannon_model_shape shape = {"x", 2, {ROWS, 2}};
+  const cannon_model_shape shape = {.name = "x", .n_dims = 2, .dims = {ROWS, 2}};
   void *om = made(-1, &shape, &bytes);
   (void)state;
   CHECK_OK(aclmdlQuerySizeFromMem(om, bytes, &work, &weight));
@@ -417,7 +417,8 @@ static void test_refused(void **state) {
   size_t bytes, n;
   uint32_t id;
   void *om = made(ROWS, NULL, &bytes), *other;
-  const cannon_model_shape unknown = {"q", 1, {1}}, wrong = {"x", 2, {5, 2}};
+  const cannon_model_shape unknown = {.name = "q", .n_dims = 1, .dims = {1}},
+                           wrong = {.name = "x", .n_dims = 2, .dims = {5, 2}};
   (void)state;
   assert_int_equal(aclmdlLoadFromFile("/nonexistent/m.om", &id), 145002);
   assert_int_equal(aclmdlLoadFromMem(om, bytes - 40, &id), ACL_ERROR_PARSE_FILE);

@@ -2,7 +2,10 @@
 /* Operators called by name, as far as Cannon's behaviour goes beyond CANN's documentation. */
 #include "acl_test.h"
 
+#include <unistd.h>
+
 #include "acl/acl_op_compiler.h"
+#include "cannon/model.h"
 
 enum { NOT_FOUND = 100024 };
 
@@ -175,6 +178,41 @@ static void dumps_of_ai_core_arguments_are_refused(void **state) {
   CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclopStopDumpArgs(2));
 }
 
+/* Files of single operators: operators are built in, so that loading checks them only. */
+static void files_of_operators_are_checked(void **state) {
+  (void)state;
+  char folder[] = "/tmp/cannon-own-ops-XXXXXX", path[64], other[64];
+  const int64_t dims[] = {2, 3};
+  aclTensorDesc *d[3];
+  void *om;
+  size_t bytes;
+  for (int i = 0; i < 3; i++) d[i] = aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND);
+  const aclTensorDesc *const *in = (const aclTensorDesc *const *)d, *const *out = in + 2;
+  assert_non_null(mkdtemp(folder));
+  CHECK_CODE(145002, aclopSetModelDir(folder)); /* nothing is in it */
+  CHECK_CODE(NOT_FOUND, cannon_operator_build("Nonsense", 2, in, 1, out, NULL, "{}", &om, &bytes));
+  CHECK_CODE(NOT_FOUND, cannon_operator_build("Add", 3, in, 1, out, NULL, "{}", &om, &bytes));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, cannon_operator_build("Add", 2, NULL, 1, out, NULL, "{}", &om, &bytes));
+  CHECK_OK(cannon_operator_build("Add", 2, in, 1, out, NULL, "{}", &om, &bytes));
+  CHECK_OK(aclopLoad(om, bytes));
+  CHECK_CODE(100006, aclopLoad(om, bytes - 10));
+  CHECK_CODE(100006, aclopLoad(d, 8));
+  CHECK_CODE(ACL_ERROR_INVALID_PARAM, aclopLoad(NULL, bytes));
+  snprintf(path, sizeof path, "%s/add.om", folder);
+  snprintf(other, sizeof other, "%s/other.om", folder);
+  CHECK_OK(cannon_model_save(path, om, bytes));
+  CHECK_OK(aclopSetModelDir(folder));
+  CHECK_OK(cannon_model_save(other, "IMOD", 4));
+  CHECK_CODE(100006, aclopSetModelDir(folder));
+  assert_non_null(strstr(aclGetRecentErrMsg(), other));
+  CHECK_CODE(145002, aclopSetModelDir("/nonexistent"));
+  free(om);
+  unlink(path);
+  unlink(other);
+  rmdir(folder);
+  for (int i = 0; i < 3; i++) aclDestroyTensorDesc(d[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(operators_are_built_in),
@@ -183,6 +221,7 @@ int main(void) {
       TEST(updates_that_need_temporary_memory_are_refused),
       TEST(a_constant_is_copied_when_it_is_set),
       TEST(messages_name_the_operator_and_the_operand),
+      TEST(files_of_operators_are_checked),
       TEST(dumps_of_ai_core_arguments_are_refused),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

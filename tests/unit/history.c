@@ -202,6 +202,147 @@ static void a_script_is_the_program_and_its_interpreter_is_not(void **state) {
   history_free(read);
 }
 
+/* Tasks and allocations from a line of their own, which is `site`. */
+static void put_task_of(tape *t, uint32_t site, uint32_t name, const record_access *access, int n) {
+  uint8_t payload[RECORD_MAX_PAYLOAD];
+  record r = {.kind = RECORD_TASK, .stream = 3, .name = name, .site = site, .payload = payload};
+  uint64_t last = 0;
+  for (int i = 0; i < n; last = access[i++].address)
+    assert_true(record_put_access(payload, &r.payload_bytes, access[i], last));
+  put(t, r);
+}
+
+static void put_alloc_of(tape *t, uint32_t site, uint64_t number, uint64_t address) {
+  put(t, (record){.kind = RECORD_ALLOC,
+                  .stream = RECORD_NO_STREAM,
+                  .number = number,
+                  .requested = 992,
+                  .bytes = 1024,
+                  .address = address,
+                  .site = site});
+}
+
+/* A program without phases: classes follow from who writes and reads each block. */
+static void classes_follow_the_flow_of_data(void **state) {
+  (void)state;
+  enum { MEMCPY = 1, MEMSET, MATMUL, RELU, ADAM, SCATTER, R = ACCESS_READ, W = ACCESS_WRITE, ROUNDS_OF_ALL = 5 };
+  enum {
+    WEIGHT = 0x1000,
+    INPUT = 0x2000,
+    ACTIVATION = 0x3000,
+    STATE = 0x4000,
+    CACHE = 0x5000,
+    TRAINED = 0x6000,
+    SHORT = 0x7000,
+    CONSTANT = 0x8000,
+    NOTHING = 0x9000,
+    UNREAD = 0xa000,
+    SCRATCH = 0xb000
+  };
+  static tape t;
+  tape_start(&t);
+  for (const char *const *text =
+           (const char *const[]){"memcpy", "memset", "MatMul", "Relu", "ApplyAdamW", "Scatter", NULL};
+       *text; ++text)
+    put_text(&t, *text);
+  for (uint32_t site = 1; site < 32; ++site) put_site(&t, site, (const record_frame[]){{0, 0, site}}, 1);
+  for (uint32_t i = WEIGHT >> 12; i <= SCRATCH >> 12; ++i)
+    if (i << 12 != SHORT) put_alloc_of(&t, i, i, i << 12);
+  put_task_of(&t, 12, MEMCPY, (const record_access[]){{WEIGHT, 992, W}}, 1);
+  put_task_of(&t, 13, MEMSET, (const record_access[]){{STATE, 992, W}}, 1);
+  put_task_of(&t, 14, MATMUL, (const record_access[]){{CONSTANT, 992, W}}, 1);
+  put_task_of(&t, 15, SCATTER, (const record_access[]){{TRAINED, 992, W}}, 1);
+  put_task_of(&t, 16, MEMCPY, (const record_access[]){{UNREAD, 992, W}}, 1);
+  for (uint64_t i = 0; i < ROUNDS_OF_ALL; ++i) {
+    put_alloc_of(&t, SHORT >> 12, 100 + i, SHORT);
+    put_task_of(&t, 20, MEMCPY, (const record_access[]){{INPUT, 992, W}}, 1);
+    put_task_of(&t, 21, MATMUL,
+                (const record_access[]){{INPUT, 992, R},
+                                        {WEIGHT, 992, R},
+                                        {TRAINED, 992, R},
+                                        {CONSTANT, 992, R},
+                                        {SCRATCH, 992, ACCESS_SCRATCH},
+                                        {ACTIVATION, 992, W}},
+                6);
+    put_task_of(&t, 22, RELU, (const record_access[]){{ACTIVATION, 992, R | W}}, 1); /* in place */
+    put_task_of(&t, 23, MATMUL, (const record_access[]){{ACTIVATION, 992, R}, {SHORT, 992, W}}, 2);
+    put_task_of(&t, 24, SCATTER, (const record_access[]){{SHORT, 992, R}, {CACHE + i * 64, 64, W}}, 2);
+    put_task_of(&t, 25, MATMUL, (const record_access[]){{CACHE, 992, R}, {SHORT, 992, W}}, 2);
+    put_task_of(&t, 26, ADAM, (const record_access[]){{SHORT, 992, R}, {STATE, 992, R | W}, {TRAINED, 992, R | W}}, 3);
+    put(&t, (record){.kind = RECORD_FREE, .number = 100 + i, .site = 1});
+  }
+  static const struct {
+    uint64_t address;
+    history_class class;
+  } expected[] = {{WEIGHT, HISTORY_WEIGHT},   {INPUT, HISTORY_INPUT},      {ACTIVATION, HISTORY_ACTIVATION},
+                  {STATE, HISTORY_STATE},     {CACHE, HISTORY_STATE},      {TRAINED, HISTORY_STATE},
+                  {SHORT, HISTORY_TEMPORARY}, {CONSTANT, HISTORY_WEIGHT},  {NOTHING, HISTORY_OTHER},
+                  {UNREAD, HISTORY_OTHER},    {SCRATCH, HISTORY_WORKSPACE}};
+  history *h = read_tape(&t);
+  size_t n_bad = 0;
+  for (size_t i = 0; i < h->n_blocks; ++i)
+    for (size_t k = 0; k < COUNT(expected); ++k) {
+      if (h->blocks[i].address != expected[k].address || h->blocks[i].class == expected[k].class) continue;
+      print_error("%#jx is %s, expected %s\n", (uintmax_t)expected[k].address, history_class_words(h->blocks[i].class),
+                  history_class_words(expected[k].class));
+      ++n_bad;
+    }
+  assert_int_equal(n_bad, 0);
+  history_free(h);
+}
+
+/* Lines of a program in C: allocations by new_tensor, which vector and matrix call, which others call. An address is
+ * the number of the line; 70 is inlined: matrix in use_inlined. */
+static void find_lines(const char *object, uint64_t offset, history_tell *tell, void *argument) {
+  static const struct {
+    uint64_t most;
+    const char *function;
+  } functions[] = {{10, "new_tensor"}, {20, "vector"}, {30, "matrix"}, {60, "new_layer"}, {99, "main"}};
+  assert_string_equal(object, "/bin/train");
+  for (size_t i = 0; i < COUNT(functions); ++i) {
+    if (offset > functions[i].most) continue;
+    const char *file = offset <= 30 ? "/home/me/tensor.c" : "/home/me/model.c";
+    if (offset == 60) tell(&(history_line){"/home/me/tensor.c", "matrix", 30}, argument);
+    tell(&(history_line){file, functions[i].function, (uint32_t)offset}, argument);
+    return;
+  }
+}
+
+static void wrappers_of_allocations_are_skipped(void **state) {
+  (void)state;
+  static tape t;
+  char error[256];
+  tape_start(&t);
+  const uint32_t stack[][3] = {{20, 40, 80}, {20, 41, 81}, {30, 42, 80}, {30, 43, 81}, {20, 44, 80}, {30, 45, 81}};
+  uint32_t site = 0;
+  for (size_t i = 0; i < COUNT(stack); ++i) {
+    put_site(&t, ++site,
+             (const record_frame[]){{0, 0, 10}, {0, 0, stack[i][0]}, {0, 0, stack[i][1]}, {0, 0, stack[i][2]}}, 4);
+    put_alloc_of(&t, site, site, 0x1000 * site);
+  }
+  put_site(&t, ++site, (const record_frame[]){{0, 0, 10}, {0, 0, 60}, {0, 0, 82}}, 3);
+  put_alloc_of(&t, site, site, 0x1000 * site);
+  put_site(&t, ++site, (const record_frame[]){{0, 0, 90}}, 1); /* main allocates, too */
+  put_alloc_of(&t, site, site, 0x1000 * site);
+  history *h = history_read_with(t.data, t.n, find_lines, error);
+  assert_non_null(h);
+  static const uint32_t lines[] = {40, 41, 42, 43, 44, 45, 60, 90};
+  assert_int_equal(h->n_blocks, COUNT(lines));
+  for (size_t i = 0; i < COUNT(lines); ++i) assert_int_equal(h->lines[h->sites[h->blocks[i].site].own].line, lines[i]);
+  history_free(h);
+
+  /* A function that makes all of a program's blocks, once, is no wrapper. */
+  tape_start(&t);
+  for (site = 1; site < 8; ++site) {
+    put_site(&t, site, (const record_frame[]){{0, 0, 40 + site}, {0, 0, 80}}, 2);
+    put_alloc_of(&t, site, site, 0x1000 * site);
+  }
+  h = history_read_with(t.data, t.n, find_lines, error);
+  assert_non_null(h);
+  for (size_t i = 0; i < h->n_blocks; ++i) assert_int_equal(h->lines[h->sites[h->blocks[i].site].own].line, 41 + i);
+  history_free(h);
+}
+
 /* A recording that ends anywhere is read to there, and one with wrong bytes is read or refused. */
 static void any_bytes_are_read_or_refused(void **state) {
   (void)state;
@@ -232,6 +373,8 @@ int main(void) {
       cmocka_unit_test(blocks_have_classes_and_places),
       cmocka_unit_test(tasks_have_operands_times_and_lines),
       cmocka_unit_test(a_script_is_the_program_and_its_interpreter_is_not),
+      cmocka_unit_test(classes_follow_the_flow_of_data),
+      cmocka_unit_test(wrappers_of_allocations_are_skipped),
       cmocka_unit_test(any_bytes_are_read_or_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/layout.h"
 #include "graph/onnx/scope.h"
 
 enum { MAX_DEPTH = 64 };
@@ -350,11 +351,12 @@ static status convert_nodes(converter *c, const onnx_node *nodes, int n) {
   for (int i = 0; i < n; ++i) {
     c->node = &nodes[i];
     c->g->name = nodes[i].name;
+    c->g->label = nodes[i].label;
     c->g->origin = nodes[i].op_type;
     const status st = convert_node(c);
     if (st == ST_GRAPH_ENGINE || st == ST_NO_HOST_MEMORY || st == ONNX_WANTS_CONTENTS) return st; /* of a node inside */
     if (st != ST_OK)
-      return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", nodes[i].name, nodes[i].op_type, strdupa(fail_take()));
+      return fail(ST_GRAPH_ENGINE, "node %s (%s): %s", nodes[i].label, nodes[i].op_type, strdupa(fail_take()));
   }
   return ST_OK;
 }
@@ -425,6 +427,20 @@ static status bind_contents(converter *c, const ir_value *input, const void *con
   return ST_OK;
 }
 
+/* Adds an input of the graph. What callers give in another form becomes what the model declares, in *out. */
+static status converter_add_input(converter *c, const onnx_shape *given, const onnx_value_info *v, int dtype,
+                                  const int64_t *dims, int rank, ir_value **out) {
+  const bool blocked = given && given->blocked;
+  int64_t in_blocks[MAX_RANK];
+  const bool half = given && given->half && dtype == ACL_FLOAT;
+  if (blocked) layout_blocked_dims(dims, in_blocks);
+  TRY(ir_input(c->g, v->name, half ? ACL_FLOAT16 : dtype, blocked ? in_blocks : dims, blocked ? LAYOUT_RANK : rank,
+               out));
+  if (given && given->contents) TRY(bind_contents(c, *out, given->contents, out));
+  if (blocked) TRY(layout_plain(c->g, *out, dims[1], out));
+  return half ? ir_cast(c->g, *out, dtype, out) : ST_OK;
+}
+
 static status add_inputs(converter *c) {
   const onnx_graph *g = c->model->graph;
   onnx_shape *shapes = c->shapes;
@@ -441,8 +457,7 @@ static status add_inputs(converter *c) {
       return fail(ST_GRAPH_ENGINE, "input %s: %s", v->name, strdupa(fail_take()));
     onnx_shape *given = given_shape(shapes, n_shapes, v->name);
     TRY(input_dims(v, given, dims, &rank));
-    TRY(ir_input(c->g, v->name, dtype, dims, rank, &value));
-    if (given && given->contents) TRY(bind_contents(c, value, given->contents, &value));
+    TRY(converter_add_input(c, given, v, dtype, dims, rank, &value));
     value->narrow = narrow;
     TRY(scope_add(c->scope, v->name, value));
   }

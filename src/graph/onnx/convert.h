@@ -14,8 +14,10 @@ typedef struct {
   const char *name;
   int n_dims;
   int64_t dims[MAX_RANK];
-  const void *contents; /* in host memory; NULL: not known. The graph keeps a copy */
-  bool wanted;          /* set by onnx_convert */
+  const void *contents;                    /* in host memory; NULL: not known. The graph keeps a copy */
+  int64_t least[MAX_RANK], most[MAX_RANK]; /* of open dimensions: sizes that an execution may have; most 0, -1: any */
+  bool half, blocked; /* the graph's input is float16, and NC1HWC0, and is converted to what the model has */
+  bool wanted;        /* set by onnx_convert */
 } onnx_shape;
 
 /* Instead of a status: the shapes of some values depend on what an input contains (such as the sizes of a Reshape that

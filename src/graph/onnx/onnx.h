@@ -82,6 +82,7 @@ typedef struct {
 
 typedef struct {
   const char *name, *op_type, *domain; /* "" where the file has none */
+  const char *label;                   /* for messages: the name, or the node's number in its graph and its output */
   int n_inputs, n_outputs, n_attributes;
   const char **inputs, **outputs; /* names of values; "": absent */
   onnx_attribute *attributes;

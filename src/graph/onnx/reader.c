@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads an ONNX file, whose contents are not trusted, into the structures of onnx.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,7 +140,21 @@ static status read_attribute(onnx_reader *r, wire w, onnx_attribute *a) {
   return w.bad || !(whole || a->reference) ? PARSE_FAIL("attribute %s is cut off or malformed", a->name) : ST_OK;
 }
 
-static status read_node(onnx_reader *r, wire w, onnx_node *n) {
+/* Messages name a node without a name by its number, from 0, and what it makes. */
+static status label_node(onnx_reader *r, onnx_node *n, int number) {
+  char text[160];
+  n->label = n->name;
+  if (*n->name) return ST_OK;
+  if (n->n_outputs)
+    snprintf(text, sizeof text, "%d without a name, which makes %.100s", number, n->outputs[0]);
+  else
+    snprintf(text, sizeof text, "%d without a name", number);
+  n->label = region_text(&r->model->memory, text, strlen(text));
+  return n->label ? ST_OK : onnx_no_memory();
+}
+
+/* number: of the node in its graph. */
+static status read_node(onnx_reader *r, wire w, onnx_node *n, int number) {
   n->name = n->op_type = n->domain = "";
   for (wire_field f; wire_next(&w, &f);) {
     onnx_attribute *a;
@@ -150,15 +165,18 @@ static status read_node(onnx_reader *r, wire w, onnx_node *n) {
     case 4: TRY(onnx_read_text(r, &f, &n->op_type)); break;
     case 5:
       APPEND(r, n->attributes, n->n_attributes, a);
-      if (read_attribute(r, f.bytes, a) != ST_OK)
-        return PARSE_FAIL("node %s (%s): %s", n->name, n->op_type, strdupa(fail_take()));
+      if (read_attribute(r, f.bytes, a) != ST_OK) {
+        TRY(label_node(r, n, number));
+        return PARSE_FAIL("node %s (%s): %s", n->label, n->op_type, strdupa(fail_take()));
+      }
       break;
     case 7: TRY(onnx_read_text(r, &f, &n->domain)); break;
     default: break;
     }
   }
   if (!strcmp(n->domain, "ai.onnx")) n->domain = "";
-  return w.bad ? PARSE_FAIL("node %s (%s) is cut off or malformed", n->name, n->op_type) : ST_OK;
+  TRY(label_node(r, n, number));
+  return w.bad ? PARSE_FAIL("node %s (%s) is cut off or malformed", n->label, n->op_type) : ST_OK;
 }
 
 /* ---- declarations ------------------------------------------------------------------------------------------------ */
@@ -223,7 +241,7 @@ static status read_graph_field(onnx_reader *r, const wire_field *f, onnx_graph *
   onnx_tensor *t;
   onnx_value_info *v;
   switch (f->number) {
-  case 1: APPEND(r, g->nodes, g->n_nodes, n); return read_node(r, f->bytes, n);
+  case 1: APPEND(r, g->nodes, g->n_nodes, n); return read_node(r, f->bytes, n, g->n_nodes - 1);
   case 2: return onnx_read_text(r, f, &g->name);
   case 5: APPEND(r, g->initialisers, g->n_initialisers, t); return onnx_read_tensor(r, f->bytes, t);
   case 11: APPEND(r, g->inputs, g->n_inputs, v); return read_value_info(r, f->bytes, v);
@@ -264,7 +282,7 @@ static status read_function(onnx_reader *r, wire w, onnx_function *p) {
     case 5: TRY(add_text(r, &f, &p->outputs, &p->n_outputs)); break;
     case 7:
       APPEND(r, p->nodes, p->n_nodes, n);
-      TRY(read_node(r, f.bytes, n));
+      TRY(read_node(r, f.bytes, n, p->n_nodes - 1));
       break;
     case 9:
       APPEND(r, p->opsets, p->n_opsets, o);

@@ -187,7 +187,7 @@ class OtherLibraries(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name, source in (("ascendcl", "int aclInit(const char *p) { return p ? 7 : 8; }"
                                               "int aclrtSetDevice(int d) { return d; }"),
-                                 ("acl_op_compiler", ""), ("acl_dvpp", ""), ("msprofiler", ""),
+                                 ("acl_op_compiler", ""), ("acl_cblas", ""), ("acl_dvpp", ""), ("msprofiler", ""),
                                  ("acl_tdt_channel", "")):
                 subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/lib{name}.so"], input=source,
                                text=True, check=True)
