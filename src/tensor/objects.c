@@ -119,12 +119,22 @@ status tensor_init(tensor *t, const int64_t *dims, uint64_t rank, int dtype, con
   return ST_OK;
 }
 
+/* Threads take numbers by blocks. */
+static uint32_t next_birth(void) {
+  enum { BLOCK = 64 };
+  static _Atomic uint32_t blocks;
+  static _Thread_local uint32_t births;
+  if (unlikely(births % BLOCK == 0)) births = atomic_fetch_add(&blocks, BLOCK);
+  return likely(++births) ? births : ++births;
+}
+
 tensor *tensor_new(void) {
   tensor *t = cache_get(CACHE_TENSOR, sizeof *t);
   if (!t) {
     fail(ST_NO_HOST_MEMORY, "no host memory for a tensor");
     return NULL;
   }
+  atomic_store_explicit(&t->birth, next_birth(), memory_order_relaxed);
   atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
   return t;
 }
@@ -145,6 +155,7 @@ void tensor_release(tensor *t) {
 
 void tensor_free(tensor *t) {
   t->magic = 0;
+  atomic_store_explicit(&t->birth, 0, memory_order_release); /* op/unlaunched.c reads it, whenever it likes */
   tensor_release(t);
 }
 
