@@ -2,6 +2,7 @@
 /* The part for usage: calls that are right by themselves, but wrong or slow as they are used. */
 #include "check/usage.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "check/check.h"
+#include "check/handle_table.h"
 #include "trace/stack.h"
 
 /* Advice about speed needs that many of the same: once or twice they cost nothing. SMALL: a task on so few bytes is
@@ -317,6 +319,21 @@ static void usage_device_set(void) {
   finding_report(&f);
 }
 
+/* The thread waits at this place; the other side is who destroyed what the stream waits for. */
+static void endless_wait(const hook_use *u) {
+  gone_handle gone;
+  finding f = usage_finding("the wait");
+  f.here.stack = stack_take();
+  f.here.stream = u->stream;
+  f.here.device = u->device;
+  if (u->handle && handle_table_gone(u->handle_kind, u->handle, &gone)) {
+    f.other.stack = gone.gone;
+    snprintf(f.other.what, sizeof f.other.what, "destroyed");
+  }
+  finding_say(&f, "%c%s", toupper((unsigned char)u->text[0]), u->text + 1);
+  finding_report(&f);
+}
+
 static void usage_on_use(const hook_use *u) {
   stream_use s;
   finding f;
@@ -347,6 +364,7 @@ static void usage_on_use(const hook_use *u) {
     if (find_pending(u, &s)) report_pending("aclrtDestroyStream", &s);
     break;
   case HOOK_USE_DEVICE_SET: usage_device_set(); break;
+  case HOOK_USE_ENDLESS_WAIT: endless_wait(u); break;
   }
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/value.h"
 
+#include <stdio.h>
+
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/memory.h"
 #include "runtime/dry.h"
 #include "runtime/scheduler.h"
+#include "runtime/stall.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
 
@@ -167,8 +170,33 @@ static void value_wait_orders(const task *t, hook_order *out) {
   value_orders(t, out);
 }
 
+/* Any task may write the word, but one that only orders others, or that writes another word. */
+static bool may_write(const task *candidate, const task *wait) {
+  if (candidate->kind == &write_kind) return candidate->value.word == wait->value.word;
+  return !candidate->kind->awaits && !candidate->kind->control;
+}
+
+static void value_awaits(const task *t, const stream *s, task_wait *out) {
+  static const char *const conditions[N_VALUE_CONDITIONS] = {
+      [VALUE_GEQ] = ">=", [VALUE_EQ] = "==", [VALUE_AND] = "&", [VALUE_NOR] = "nor"};
+  const uintptr_t address = memory_address_of_view(t->value.word);
+  void *view;
+  (void)s;
+  /* Calls may write the word as long as its memory lives. */
+  const bool is_live = memory_view((void *)address, sizeof(uint64_t), VMM_READ, "devAddr", &view) == ST_OK;
+  if (!is_live) (void)fail_take();
+  out->state = is_live ? WAIT_UNSIGNALED : WAIT_ORPHANED;
+  out->ends = may_write;
+  out->n_ends = -1;
+  snprintf(out->what, sizeof out->what, "the word at %#jx%s (it is %#jx, and the condition %s %#jx)",
+           (uintmax_t)address, is_live ? "" : ", which was freed",
+           (uintmax_t)__atomic_load_n(t->value.word, __ATOMIC_ACQUIRE), conditions[t->value.condition],
+           (uintmax_t)t->value.value);
+}
+
 static const task_kind wait_kind = {.name = "value wait",
                                     .run = value_run_wait,
+                                    .awaits = value_awaits,
                                     .drop = value_drop_wait,
                                     .again = true,
                                     .copied = count_wait,

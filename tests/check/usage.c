@@ -105,6 +105,16 @@ static void owned_tensor(void) {
   aclDestroyTensor(t[1]);
   (void)list; /* destroying the list would be the second error */
 }
+static void wait_for_destroyed_event(void) {
+  aclrtStream s;
+  aclrtEvent e;
+  aclrtCreateStream(&s);
+  aclrtCreateEvent(&e);
+  aclrtStreamWaitEvent(s, e);
+  aclrtDestroyEvent(e);
+  aclrtSynchronizeStreamWithTimeout(s, 50);
+  aclrtDestroyStreamForce(s);
+}
 static void launched_twice(void) {
   aclOpExecutor *e = prepare();
   aclnnAdd(NULL, 0, e, stream);
@@ -399,6 +409,7 @@ AROUND(foreign_scalar);
 AROUND(use_of_destroyed_event);
 AROUND(use_of_destroyed_tensor);
 AROUND(owned_tensor);
+AROUND(wait_for_destroyed_event);
 AROUND(launched_twice);
 AROUND(stream_after_context);
 AROUND(stream_after_reset);
@@ -458,6 +469,7 @@ static const program programs[] = {
     FOUND(many_syncs, "misuse", "Submit all tasks and wait once"),
     FOUND(pageable_copies, "misuse", "aclrtMallocHost"),
     FOUND(unaligned_copies, "misuse", "up to 64 bytes"),
+    FOUND(wait_for_destroyed_event, "misuse", "which thread"),
     FOUND(destroyed_pending, "misuse", "Wait for the stream"),
     FOUND(capture_waits, "misuse", "move the call out of the capture"),
     {"finalized_pending", finalized_pending, "misuse", "aclFinalize while stream"},
