@@ -54,8 +54,7 @@ static status notify_of(const void *handle, bool counts, notify **out) {
 static status destroy_notify(const void *handle, bool counts, void *site) {
   HELD_NOTIFY n = NULL;
   TRY(notify_found(handle, counts, &n, HOOK_HANDLE_NOT_DESTROYED));
-  notify_note_end(n, site);
-  if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
+  if (!notify_end(n, site)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
   hooks_tell_handle(HOOK_NOTIFY, HOOK_HANDLE_DESTROYED, n, "aclrtDestroyNotify");
   notify_unref(n);
   return ST_OK;

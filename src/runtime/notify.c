@@ -32,8 +32,17 @@ status notify_create(int device, bool counts, notify **out) {
   n->device = device;
   n->id = (uint32_t)n->o.serial;
   n->counts = n->unordered = counts;
+  n->is_counted = true;
   *out = n;
   return ST_OK;
+}
+
+/* The device has room for another notify. */
+static void give_back_number(notify *n) {
+  if (!n->is_counted) return;
+  n->is_counted = false;
+  const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
+  INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
 }
 
 void notify_unref(notify *n) {
@@ -43,15 +52,17 @@ void notify_unref(notify *n) {
   free(n->clock);
   if (hooks_tasks_wanted())
     hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_NOTIFY, .device = n->device, .number = n->id});
-  const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
-  INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
+  give_back_number(n);
   object_release(OBJECT_NOTIFY, &n->o);
 }
 
-void notify_note_end(notify *n, void *site) {
+bool notify_end(notify *n, void *site) {
   spin_lock(&n->o.lock);
   n->ended = stall_end_of_object(site);
   spin_unlock(&n->o.lock);
+  if (!object_kill(&n->o)) return false;
+  give_back_number(n);
+  return true;
 }
 
 /* ---- the number and who waits for it ----------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ struct notify {
   int device;
   uint32_t id;
   bool counts;                 /* a count notify */
+  bool is_counted;             /* among those that the device has */
   uint32_t value;              /* unless it is shared */
   notify_share *_Atomic share; /* of a notify that is shared between processes: the number is there; else NULL */
   stream *waiters;             /* blocked streams, chained through next_waiter, each with a reference */
@@ -43,8 +44,9 @@ status notify_create(int device, bool counts, notify **out);
 
 void notify_unref(notify *n);
 
-/* The calling thread is about to destroy the notify, by a call that returns to `site`. */
-void notify_note_end(notify *n, void *site);
+/* Destroys the notify's handle, by a call that returns to `site`; another notify may be created in its place at once,
+ * although tasks may use this one still. False if another thread has destroyed it. Drops no reference. */
+bool notify_end(notify *n, void *site);
 
 /* Whether the fields of the notify are consistent (base/invariant.h). The caller holds its lock. */
 bool notify_is_valid(const notify *n);

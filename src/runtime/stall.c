@@ -15,7 +15,9 @@
 #include "base/threads.h"
 #include "memory/fault.h"
 #include "runtime/event.h"
+#include "runtime/notify.h"
 #include "runtime/scheduler.h"
+#include "runtime/value.h"
 
 enum {
   MOST_STREAMS = 64, /* with tasks: where there are more, nothing is told */
@@ -317,21 +319,25 @@ static void look(const stall_view *v, int index, stall_watch *watch, uint64_t no
   tell(v, index, for_ever ? STALL_FOR_EVER : none_runs ? STALL_ALL_WAIT : STALL_LONG);
 }
 
-/* The usual case, for which not all streams are looked at: s waits for an event, and the stream that is to record it is
- * not blocked itself, nor does it wait likewise for one that is not. */
-static bool waits_for_running_stream(stream *s) {
+/* Whether the blocked stream waits for nothing that this file tells of: in the end for a collective, or a function of the
+ * program. */
+static bool waits_otherwise(stream *s) { return !atomic_load(&s->waits_for) && !value_any() && !notify_any(); }
+
+/* The usual cases, for which not all streams are looked at: s waits for an event, and the stream that is to record it is
+ * not blocked itself, or waits otherwise, or waits likewise for one that is not. */
+static bool will_surely_go_on(stream *s) {
   enum { MOST_STEPS = 8 };
-  bool runs = false;
+  bool surely = false;
   object_ref(&s->o);
-  for (int i = 0; s && !runs && i < MOST_STEPS; ++i) {
+  for (int i = 0; s && !surely && i < MOST_STEPS; ++i) {
     uint64_t position;
     stream *source = event_source_of_wait(s, &position);
+    surely = source ? !stream_is_blocked(source) : waits_otherwise(s);
     stream_unref(s);
-    runs = source && !stream_is_blocked(source);
     s = source;
   }
   if (s) stream_unref(s);
-  return runs;
+  return surely;
 }
 
 static void look_at_all(stream *s, stall_watch *watch, uint64_t now) {
@@ -354,7 +360,7 @@ __attribute__((cold)) uint64_t stall_look(stream *s, stall_watch *watch) {
   if (now < watch->next_ns) return watch->next_ns - now;
   watch->period_ns = watch->period_ns ? 4 * watch->period_ns : FIRST_NS;
   if (watch->period_ns > STALL_NS) watch->period_ns = STALL_NS;
-  if (waits_for_running_stream(s))
+  if (will_surely_go_on(s))
     watch->serial = 0;
   else
     look_at_all(s, watch, now);
