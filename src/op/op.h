@@ -76,7 +76,7 @@ typedef struct op {
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
 /* The same for a call of the program, whose tensors are objects of tensor_new(). If the program never launches the
- * executor, it is freed some time after one of the tensors was destroyed (unlaunched.h). */
+ * executor, it is freed some time after its tensors were destroyed (unlaunched.h). */
 status op_prepare_call(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
 /* As op_prepare_call(), with the workspace that suffices whatever the lengths of sequences are in these tensors. For

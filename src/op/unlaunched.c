@@ -45,7 +45,7 @@ static size_t n_freed; /* in the latest search; used with is_searching set */
 /* An executor that is free, is being prepared, was launched or has another owner watches nothing. One that watches a
  * tensor which is gone is no thread's any more, unless its program launches it against the rules above. Which is why it
  * is freed by the second search only. */
-static void look_at(void *object) {
+static void unlaunched_look_at(void *object) {
   executor *e = object;
   uint64_t watched = atomic_load_explicit(&e->watched, memory_order_acquire);
   if (!watched || watch_of(watched_tensor(watched)) == watched) return;
@@ -65,7 +65,7 @@ static void search_unlaunched(void) {
   if (n_new >= LEAST_NEW && n_new >= n / 4) {
     n_before = n;
     n_freed = 0;
-    cache_each(CACHE_EXECUTOR, look_at);
+    cache_each(CACHE_EXECUTOR, unlaunched_look_at);
   }
   atomic_store(&is_searching, false);
 }

@@ -194,7 +194,7 @@ static bool is_first_time(const stalled *n) {
   return !before;
 }
 
-__attribute__((format(printf, 3, 4))) static void add_words(char *words, size_t bytes, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void stall_words(char *words, size_t bytes, const char *format, ...) {
   const size_t n = strlen(words);
   va_list args;
   va_start(args, format);
@@ -202,16 +202,16 @@ __attribute__((format(printf, 3, 4))) static void add_words(char *words, size_t 
   va_end(args);
 }
 
-static void add_wait(char *words, const stalled *n) {
-  add_words(words, WORDS, "stream %u of device %d waits, at its task %u (%s), for %s", n->s->id, n->s->device,
-            n->front.id, n->front.kind->name, n->wait.what);
+static void stall_say_wait(char *words, const stalled *n) {
+  stall_words(words, WORDS, "stream %u of device %d waits, at its task %u (%s), for %s", n->s->id, n->s->device,
+              n->front.id, n->front.kind->name, n->wait.what);
 }
 
-static void add_end_of_object(char *words, const stalled *n) {
+static void stall_say_end(char *words, const stalled *n) {
   char site[128];
   if (n->wait.state != WAIT_ORPHANED || !n->wait.ended.thread) return;
   fault_describe_site(n->wait.ended.site, site, sizeof site);
-  add_words(words, WORDS, ", which thread %u has destroyed (%s)", n->wait.ended.thread, site);
+  stall_words(words, WORDS, ", which thread %u has destroyed (%s)", n->wait.ended.thread, site);
 }
 
 /* A chain of waits from one stream: `first`, and each next one has a task that would end the wait before. */
@@ -220,7 +220,7 @@ typedef struct {
   int again; /* the chain ends in a cycle that begins at this place; -1: at a wait that no task ends */
 } stall_chain;
 
-static stall_chain follow(const stall_view *v, int first) {
+static stall_chain stall_follow(const stall_view *v, int first) {
   stall_chain c = {.again = -1};
   for (int i = first;;) {
     for (int k = 0; k < c.n; ++k)
@@ -238,34 +238,35 @@ static const stalled *root_of(const stall_view *v, const stall_chain *c) {
 }
 
 static void say_cycle(char *words, const stall_view *v, const stall_chain *c) {
-  if (c->n - c->again > 1) add_words(words, WORDS, "streams wait for each other: ");
+  if (c->n - c->again > 1) stall_words(words, WORDS, "streams wait for each other: ");
   for (int i = c->again; i < c->n; ++i) {
     const stalled *next = &v->at[c->index[i + 1 < c->n ? i + 1 : c->again]];
-    add_wait(words, &v->at[c->index[i]]);
-    add_words(words, WORDS, ", of which stream %u has the task, behind that wait%s", next->s->id,
-              i + 1 < c->n ? "; " : "");
+    stall_say_wait(words, &v->at[c->index[i]]);
+    stall_words(words, WORDS, ", of which stream %u has the task, behind that wait%s", next->s->id,
+                i + 1 < c->n ? "; " : "");
   }
-  add_words(words, WORDS, ". ");
+  stall_words(words, WORDS, ". ");
 }
 
 typedef enum { STALL_FOR_EVER, STALL_ALL_WAIT, STALL_LONG } stall_certainty;
 
 static void say_root(char *words, const stalled *root, stall_certainty certainty) {
-  add_wait(words, root);
-  add_end_of_object(words, root);
+  stall_say_wait(words, root);
+  stall_say_end(words, root);
   switch (certainty) {
-  case STALL_FOR_EVER: add_words(words, WORDS, ". No task that is queued ends this wait, and no call can. "); break;
+  case STALL_FOR_EVER: stall_words(words, WORDS, ". No task that is queued ends this wait, and no call can. "); break;
   case STALL_ALL_WAIT:
-    add_words(words, WORDS, ". No task that is queued ends this wait, and each thread of the program waits. ");
+    stall_words(words, WORDS, ". No task that is queued ends this wait, and each thread of the program waits. ");
     break;
   case STALL_LONG:
-    add_words(words, WORDS, ", since 2 s or more. No task that is queued ends this wait: a call of the program must. ");
+    stall_words(words, WORDS,
+                ", since 2 s or more. No task that is queued ends this wait: a call of the program must. ");
     break;
   }
 }
 
 static void tell(const stall_view *v, int index, stall_certainty certainty) {
-  const stall_chain c = follow(v, index);
+  const stall_chain c = stall_follow(v, index);
   const stalled *root = root_of(v, &c);
   char words[WORDS] = "";
   bool is_new = is_first_time(root);
@@ -275,10 +276,10 @@ static void tell(const stall_view *v, int index, stall_certainty certainty) {
     say_cycle(words, v, &c);
   else
     say_root(words, root, certainty);
-  if (root != &v->at[index] && c.again < 0) add_words(words, WORDS, "Stream %u waits for that. ", v->at[index].s->id);
-  add_words(words, WORDS, "%s",
-            c.again >= 0 ? "Submit a task before the waits that it ends."
-                         : "Submit what a stream waits for first, and destroy it after the wait.");
+  if (root != &v->at[index] && c.again < 0) stall_words(words, WORDS, "Stream %u waits for that. ", v->at[index].s->id);
+  stall_words(words, WORDS, "%s",
+              c.again >= 0 ? "Submit a task before the waits that it ends."
+                           : "Submit what a stream waits for first, and destroy it after the wait.");
   log_line(LOG_WARNING, "%s", words);
   fprintf(stderr, "cannon: %s (The program goes on waiting, as on a device.)\n", words);
   if (certainty == STALL_LONG || !hooks_any()) return;
@@ -292,7 +293,7 @@ static void tell(const stall_view *v, int index, stall_certainty certainty) {
 
 /* ---- the look ---------------------------------------------------------------------------------------------------- */
 
-static int index_of(const stall_view *v, const stream *s) {
+static int stall_index(const stall_view *v, const stream *s) {
   for (int i = 0; i < v->n; ++i)
     if (v->at[i].s == s) return i;
   return -1;
@@ -306,25 +307,25 @@ static uint64_t age_of(stall_watch *watch, const stalled *root, uint64_t now) {
   return now - watch->since_ns;
 }
 
-static void look(const stall_view *v, int index, stall_watch *watch, uint64_t now) {
+static void stall_judge(const stall_view *v, int index, stall_watch *watch, uint64_t now) {
   const uint64_t own = UINT64_C(1) << index, stuck = find_stuck(v, false);
   if (!(stuck & own)) {
     watch->serial = 0;
     return;
   }
-  const stall_chain c = follow(v, index);
+  const stall_chain c = stall_follow(v, index);
   const bool is_old = age_of(watch, root_of(v, &c), now) >= STALL_NS, for_ever = find_stuck(v, true) & own;
   const bool none_runs = !for_ever && __builtin_popcountll(stuck) == v->n && all_threads_wait();
   if ((!for_ever && !none_runs && !is_old) || !view_is_true(v)) return;
   tell(v, index, for_ever ? STALL_FOR_EVER : none_runs ? STALL_ALL_WAIT : STALL_LONG);
 }
 
-/* Whether the blocked stream waits for nothing that this file tells of: in the end for a collective, or a function of the
+/* Whether the blocked stream waits for nothing that this file tells of, but for a collective or a function of the
  * program. */
 static bool waits_otherwise(stream *s) { return !atomic_load(&s->waits_for) && !value_any() && !notify_any(); }
 
-/* The usual cases, for which not all streams are looked at: s waits for an event, and the stream that is to record it is
- * not blocked itself, or waits otherwise, or waits likewise for one that is not. */
+/* The usual cases, for which not all streams are looked at: s waits for an event, and the stream that is to record it
+ * is not blocked itself, or waits otherwise, or waits likewise for one that is not. */
 static bool will_surely_go_on(stream *s) {
   enum { MOST_STEPS = 8 };
   bool surely = false;
@@ -340,13 +341,13 @@ static bool will_surely_go_on(stream *s) {
   return surely;
 }
 
-static void look_at_all(stream *s, stall_watch *watch, uint64_t now) {
+static void stall_look_at_all(stream *s, stall_watch *watch, uint64_t now) {
   stall_view *v = malloc(sizeof *v);
   if (!v) return;
   if (view_streams(v)) {
     connect_streams(v);
-    const int index = index_of(v, s);
-    if (index >= 0) look(v, index, watch, now);
+    const int index = stall_index(v, s);
+    if (index >= 0) stall_judge(v, index, watch, now);
   }
   leave_streams(v);
   free(v);
@@ -363,7 +364,7 @@ __attribute__((cold)) uint64_t stall_look(stream *s, stall_watch *watch) {
   if (will_surely_go_on(s))
     watch->serial = 0;
   else
-    look_at_all(s, watch, now);
+    stall_look_at_all(s, watch, now);
   watch->next_ns = now + watch->period_ns;
   const uint64_t due_ns = watch->since_ns + STALL_NS; /* when it is told of a wait that a call may still end */
   if (watch->serial && now < due_ns && due_ns < watch->next_ns) watch->next_ns = due_ns;
