@@ -86,6 +86,7 @@ static int different_handles(const void *const *handle) {
 
 typedef enum { SYNCHRONISED, DESTROYED_WITH_TASKS, DESTROYED_BY_FORCE, OF_A_CONTEXT, N_SHORT_LIVES } short_life;
 
+/* p: 64 bytes of its own, since a task may still run when its stream was destroyed by force. */
 static aclrtStream live_and_die(short_life kind, void *p) {
   aclrtContext own = NULL, before = NULL;
   if (kind == OF_A_CONTEXT) {
@@ -113,9 +114,9 @@ static aclrtStream live_and_die(short_life kind, void *p) {
 static void a_destroyed_stream_is_free_at_once(void **state) {
   (void)state;
   static const void *handle[SHORT_LIVES];
-  void *p = dev_new(64);
+  char *p = dev_new(64 * SHORT_LIVES * N_SHORT_LIVES);
   for (short_life kind = 0; kind < N_SHORT_LIVES; kind++) {
-    for (int i = 0; i < SHORT_LIVES; i++) handle[i] = live_and_die(kind, p);
+    for (int i = 0; i < SHORT_LIVES; i++) handle[i] = live_and_die(kind, p + 64 * (SHORT_LIVES * kind + i));
     const int n = different_handles(handle);
     if (n > MOST_SLOTS) print_error("%d streams, destroyed in way %d, had %d handles\n", SHORT_LIVES, kind, n);
     assert_true(n <= MOST_SLOTS);
