@@ -307,6 +307,14 @@ static uint64_t age_of(stall_watch *watch, const stalled *root, uint64_t now) {
   return now - watch->since_ns;
 }
 
+/* Whether nothing goes on, and nobody is there who could change that: no stream, no thread and no other process. */
+static bool none_runs(const stall_view *v, uint64_t stuck) {
+  if (__builtin_popcountll(stuck) != v->n) return false;
+  for (int i = 0; i < v->n; ++i)
+    if (v->at[i].wait.others_may) return false;
+  return all_threads_wait();
+}
+
 static void stall_judge(const stall_view *v, int index, stall_watch *watch, uint64_t now) {
   const uint64_t own = UINT64_C(1) << index, stuck = find_stuck(v, false);
   if (!(stuck & own)) {
@@ -315,9 +323,9 @@ static void stall_judge(const stall_view *v, int index, stall_watch *watch, uint
   }
   const stall_chain c = stall_follow(v, index);
   const bool is_old = age_of(watch, root_of(v, &c), now) >= STALL_NS, for_ever = find_stuck(v, true) & own;
-  const bool none_runs = !for_ever && __builtin_popcountll(stuck) == v->n && all_threads_wait();
-  if ((!for_ever && !none_runs && !is_old) || !view_is_true(v)) return;
-  tell(v, index, for_ever ? STALL_FOR_EVER : none_runs ? STALL_ALL_WAIT : STALL_LONG);
+  const bool all_wait = !for_ever && none_runs(v, stuck);
+  if ((!for_ever && !all_wait && !is_old) || !view_is_true(v)) return;
+  tell(v, index, for_ever ? STALL_FOR_EVER : all_wait ? STALL_ALL_WAIT : STALL_LONG);
 }
 
 /* Whether the blocked stream waits for nothing that this file tells of, but for a collective or a function of the

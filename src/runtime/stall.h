@@ -37,8 +37,9 @@ struct task_wait {
     WAIT_UNSIGNALED, /* a call of the program may end it */
     WAIT_ORPHANED,   /* no call may */
   } state;
-  char what[96];  /* "event 5", with the article that it needs */
-  stream *source; /* of the task that will end it, with a reference; NULL: none is queued, or it is one of `ends` */
+  bool others_may; /* other processes may end it as well, which nobody here knows */
+  char what[96];   /* "event 5", with the article that it needs */
+  stream *source;  /* of the task that will end it, with a reference; NULL: none is queued, or it is one of `ends` */
   bool (*ends)(const task *candidate,
                const task *wait); /* whether a queued task ends it; NULL: none but the source's */
   int64_t n_ends;     /* how many tasks there are for which `ends` holds, in queues and graphs; -1: not known */

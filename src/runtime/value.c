@@ -129,6 +129,7 @@ static void value_awaits(const task *t, const stream *s, task_wait *out) {
   const bool is_live = memory_view((void *)address, sizeof(uint64_t), VMM_READ, "devAddr", &view) == ST_OK;
   if (!is_live) (void)fail_take();
   out->state = is_live ? WAIT_UNSIGNALED : WAIT_ORPHANED;
+  out->others_may = is_live; /* the memory may be shared */
   out->ends = may_write;
   out->n_ends = -1;
   snprintf(out->what, sizeof out->what, "the word at %#jx%s (it is %#jx, and the condition %s %#jx)",
