@@ -277,7 +277,7 @@ def source_text(path, ops, nodes, by_name, most):
         last = [re.search(r'\w+$', p.strip()).group() for p in op.c_params.split(',')][-2:]
         arguments, enter = f'(&op_{op.name}, call_args, {last[0]}, {last[1]}), {last[1]}', '  API_ENTER();'
         values = f'  const op_arg call_args[] = {{{values}}};'
-        out += [one, enter, values, f'  API_PREPARED(op_prepare{arguments});', '}',
+        out += [one, enter, values, f'  API_PREPARED(op_prepare_call{arguments});', '}',
                 two, f'  API_LAUNCHES(executor, {launch(op)});', '}', '']
         if op.name in most:
             out += [signature_one(op, '', ') {', 'Max'), enter, values,

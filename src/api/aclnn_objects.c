@@ -244,7 +244,7 @@ static status executor_of(const aclOpExecutor *e) {
   if (!e) return fail(ST_NULL_OBJECT, "executor is NULL, expected one of a phase one");
   if (e->magic == MAGIC_EXECUTOR) return ST_OK;
   hooks_tell_handle(HOOK_EXECUTOR, HOOK_HANDLE_REFUSED, e, NULL);
-  return OP_FAIL("executor %p is none (launched or destroyed before?)", (const void *)e);
+  return OP_FAIL("executor %p is none (launched or destroyed before, or its tensors were destroyed?)", (const void *)e);
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
@@ -254,6 +254,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor) {
     API_RETURN(OP_FAIL("executor %p was launched before", (void *)executor));
   API_TELL_HANDLE(HOOK_EXECUTOR, HOOK_HANDLE_KEPT, executor);
   executor->repeatable = true;
+  atomic_store_explicit(&executor->watched, 0, memory_order_relaxed);
   return ACL_SUCCESS;
 }
 

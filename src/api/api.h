@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 #include "acl/acl.h"
+#include "base/error_calls.h"
 #include "base/faults.h"
 #include "base/hooks.h"
 #include "base/status.h"
@@ -35,6 +36,7 @@ typedef struct {
 } api_call;
 
 static inline void api_leave(const api_call *call) {
+  ++error_n_calls;
   if (unlikely(call->start_ns)) timeline_call(call->name, call->start_ns);
 }
 

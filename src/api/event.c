@@ -86,6 +86,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   HELD_EVENT e = NULL;
   NEED(handle);
   NEED_OK(event_found(handle, &e, HOOK_HANDLE_NOT_DESTROYED));
+  event_note_end(e, CALLER);
   if (!object_kill(&e->o)) API_RETURN(fail(ST_INVALID_VALUE, "event %p was destroyed by another thread", handle));
   API_TELL_HANDLE(HOOK_EVENT, HOOK_HANDLE_DESTROYED, e);
   device_give_event(e->device);

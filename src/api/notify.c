@@ -51,10 +51,10 @@ static status notify_of(const void *handle, bool counts, notify **out) {
   return notify_found(handle, counts, out, HOOK_HANDLE_REFUSED);
 }
 
-static status destroy_notify(const void *handle, bool counts) {
+static status destroy_notify(const void *handle, bool counts, void *site) {
   HELD_NOTIFY n = NULL;
   TRY(notify_found(handle, counts, &n, HOOK_HANDLE_NOT_DESTROYED));
-  if (!object_kill(&n->o)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
+  if (!notify_end(n, site)) return fail(ST_INVALID_VALUE, "notify %p was destroyed by another thread", handle);
   hooks_tell_handle(HOOK_NOTIFY, HOOK_HANDLE_DESTROYED, n, "aclrtDestroyNotify");
   notify_unref(n);
   return ST_OK;
@@ -82,13 +82,13 @@ aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag) {
 aclError aclrtDestroyNotify(aclrtNotify notify) {
   API_ENTER();
   NEED(notify);
-  API_RETURN(destroy_notify(notify, false));
+  API_RETURN(destroy_notify(notify, false, CALLER));
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
   API_ENTER();
   NEED(cntNotify);
-  API_RETURN(destroy_notify(cntNotify, true));
+  API_RETURN(destroy_notify(cntNotify, true, CALLER));
 }
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId) {

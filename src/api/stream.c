@@ -53,7 +53,8 @@ static status destroy_stream(aclrtStream handle, bool discard) {
     TRY(capture_refuse_stream(s));
   }
   if (!object_kill(&s->o)) return fail(ST_INVALID_VALUE, "stream %p was destroyed by another thread", handle);
-  if (!discard && hooks_any()) hooks_use((hook_use){HOOK_USE_STREAM_DESTROY, s->device, s->id, NULL});
+  if (!discard && hooks_any())
+    hooks_use((hook_use){.kind = HOOK_USE_STREAM_DESTROY, .device = s->device, .stream = s->id});
   hooks_tell_handle(HOOK_STREAM, HOOK_HANDLE_DESTROYED, s, "aclrtDestroyStream");
   stream_destroy(s, discard);
   thread_drop_stream(s);

@@ -2,36 +2,66 @@
 #include "base/cache.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/lock.h"
-#include "base/sanitizer.h"
 #include "base/status.h"
 #include "base/sync.h"
 
-enum { CHAIN = 32 }; /* objects that move between a thread and the depot together */
+static size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static void *cache_make(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
-
-#if WITH_ASAN || WITH_TSAN
+#if !CACHE_KEEPS_MEMORY
 void *cache_get(cache_kind kind, size_t bytes) {
   (void)kind;
-  return cache_make(bytes);
+  return aligned_alloc(64, round_up(bytes));
 }
 
 void cache_put(cache_kind kind, void *object) {
   (void)kind;
   free(object);
 }
+
+void cache_on_empty(cache_kind kind, void (*refill)(void)) {
+  (void)kind;
+  (void)refill;
+}
+
+size_t cache_n_made(cache_kind kind) {
+  (void)kind;
+  return 0;
+}
+
+void cache_each(cache_kind kind, void (*visit)(void *object)) {
+  (void)kind;
+  (void)visit;
+}
 #else
+enum {
+  CHAIN = 32, /* objects that move between a thread and the depot together */
+  SLAB = 8,   /* objects that are made together */
+};
 
 typedef struct free_object {
   struct free_object *next;       /* in its chain */
   struct free_object *next_chain; /* the next chain in the depot; only in a chain's first object */
   unsigned n;                     /* the number of objects in the chain; only in its first object */
 } free_object;
+_Static_assert(sizeof(free_object) <= CACHE_LINK_BYTES, "what cache.h says");
+
+/* Objects that were made together, and stay for ever. */
+typedef struct slab {
+  _Alignas(64) struct slab *next; /* an older one of the kind */
+  size_t bytes;                   /* the distance of two objects */
+  _Alignas(64) char objects[];
+} slab;
+
+static slab *_Atomic slabs[N_CACHES];
+static _Atomic size_t n_made[N_CACHES];
+static void (*_Atomic on_empty[N_CACHES])(void);
 
 /* Free objects that no thread holds: a stack of chains for each kind. */
 static struct {
@@ -106,19 +136,51 @@ static void register_thread(void) {
   registered = true;
 }
 
-__attribute__((noinline)) static void *cache_refill(cache_kind kind, size_t bytes) {
-  if (!registered) register_thread();
+/* Makes objects, and adds them to the thread's chain, which is empty. False if there is no memory. */
+static bool cache_make(cache_kind kind, size_t bytes) {
+  const size_t step = round_up(bytes);
+  slab *fresh = aligned_alloc(64, sizeof *fresh + SLAB * step);
+  if (!fresh) return false;
+  memset(fresh, 0, sizeof *fresh + SLAB * step);
+  fresh->bytes = step;
+  for (size_t i = SLAB; i--;) push(kind, fresh->objects + i * step);
+  fresh->next = atomic_load(&slabs[kind]);
+  while (!atomic_compare_exchange_weak(&slabs[kind], &fresh->next, fresh)) {
+  }
+  atomic_fetch_add(&n_made[kind], SLAB);
+  return true;
+}
+
+/* Adds the thread's spare chain, or one of the depot, to its chain, which is empty. */
+static bool cache_take_chain(cache_kind kind) {
   free_object *chain = own.spare[kind];
-  own.spare[kind] = NULL;
   unsigned n = CHAIN;
+  own.spare[kind] = NULL;
   if (!chain) {
     chain = depot_take(kind);
-    if (!chain) return cache_make(bytes);
+    if (!chain) return false;
     n = chain->n;
   }
   own.first[kind] = chain;
   own.n[kind] = n;
-  return pop(kind);
+  return true;
+}
+
+__attribute__((noinline)) static void *cache_refill(cache_kind kind, size_t bytes) {
+  if (!registered) register_thread();
+  if (cache_take_chain(kind)) return pop(kind);
+  void (*const refill)(void) = atomic_load(&on_empty[kind]);
+  if (refill) refill();
+  return own.n[kind] || cache_take_chain(kind) || cache_make(kind, bytes) ? pop(kind) : NULL;
+}
+
+void cache_on_empty(cache_kind kind, void (*refill)(void)) { atomic_store(&on_empty[kind], refill); }
+
+size_t cache_n_made(cache_kind kind) { return atomic_load(&n_made[kind]); }
+
+void cache_each(cache_kind kind, void (*visit)(void *object)) {
+  for (slab *s = atomic_load(&slabs[kind]); s; s = s->next)
+    for (size_t i = 0; i < SLAB; ++i) visit(s->objects + i * s->bytes);
 }
 
 __attribute__((noinline)) static void cache_spill(cache_kind kind, void *object) {

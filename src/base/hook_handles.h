@@ -72,13 +72,16 @@ typedef enum {
   HOOK_USE_FINALIZE,         /* aclFinalize, the last */
   HOOK_USE_DEVICE_SET,       /* aclrtSetDevice */
   HOOK_USE_STREAM_DESTROY,   /* a stream is about to be destroyed by a call, not by force */
+  HOOK_USE_ENDLESS_WAIT,     /* the thread waits for tasks of which this stream's will never end */
 } hook_use_kind;
 
 typedef struct {
   hook_use_kind kind;
   int device;
   int64_t stream;   /* the stream's number on the device, or -1 */
-  const char *text; /* the path of a configuration, or NULL */
+  const char *text; /* the path of a configuration, or NULL; of an endless wait: what is known of it, in sentences */
+  uintptr_t handle; /* of an endless wait: what the stream waits for, or 0 */
+  hook_handle_kind handle_kind;
 } hook_use;
 
 #endif

@@ -244,7 +244,7 @@ static inline void hooks_tell_handle(hook_handle_kind kind, hook_handle_act act,
 }
 
 static inline void hooks_tell_use(hook_use_kind kind, int device) {
-  if (__builtin_expect(hooks_any(), 0)) hooks_use((hook_use){kind, device, HOOK_NO_STREAM, NULL});
+  if (__builtin_expect(hooks_any(), 0)) hooks_use((hook_use){.kind = kind, .device = device, .stream = HOOK_NO_STREAM});
 }
 
 /* Reports a free that failed with st, and adds what the listeners know to the pending message. Returns st. */

@@ -159,7 +159,12 @@ static inline void spin_unlock(spinlock *lock) {
 /* As spin_unlock, and a full barrier: what the caller reads next is not older than what it wrote before. */
 static inline void spin_unlock_fence(spinlock *lock) {
   lock_note_released(lock);
-  atomic_exchange_explicit(&lock->held, 0, memory_order_seq_cst);
+#if defined __x86_64__
+  atomic_exchange_explicit(&lock->held, 0, memory_order_seq_cst); /* is a barrier, and costs less than one */
+#else
+  atomic_store_explicit(&lock->held, 0, memory_order_release);
+  atomic_thread_fence(memory_order_seq_cst);
+#endif
 }
 
 #endif

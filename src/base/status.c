@@ -8,23 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error_calls.h"
 #include "base/forks.h"
 #include "base/lock.h"
 #include "base/log.h"
 
-enum { PENDING_BYTES = 512, RECENT_BYTES = 4096 };
+enum { PENDING_BYTES = 512, RECENT_BYTES = 4096, RECENT_MESSAGES = 64 };
 
-/* A store of published messages, newest first, and the copy that was handed out last. */
+typedef struct thread_words thread_words;
+
+/* A store of published messages, newest first, and the text that was handed out last. If there is no room for a
+ * message, the oldest ones are lost, or the end of it. */
 typedef struct {
-  char text[RECENT_BYTES], taken[RECENT_BYTES];
+  int n;
+  struct {
+    const thread_words *of; /* the thread that published it: only compared */
+    int bytes;
+  } message[RECENT_MESSAGES];
+  char text[RECENT_BYTES];  /* the messages, each of which ends with a line feed */
+  char taken[RECENT_BYTES]; /* without the last line feed */
 } recent_store;
 
 /* A thread's messages: the published ones, and the pending and the last taken text of fail(). */
-typedef struct {
+struct thread_words {
   recent_store recent;
+  uint64_t failed_at; /* error_n_calls when the latest message was published */
   char pending[PENDING_BYTES], taken[PENDING_BYTES];
-} thread_words;
+};
 
+_Thread_local uint64_t error_n_calls;
 static _Thread_local status last_error;
 static _Thread_local thread_words *words_of_thread; /* made by the thread's first failure */
 
@@ -89,10 +101,54 @@ static const char *catalogue_number(status code) {
   }
 }
 
-static void prepend(recent_store *store, const char *line) {
-  char joined[RECENT_BYTES];
-  if (snprintf(joined, sizeof joined, "%s%s%s", line, store->text[0] ? "\n" : "", store->text) < 0) return;
-  memcpy(store->text, joined, sizeof joined);
+/* Whether the call ends an object or gives something back. */
+static bool only_ends(const char *call) {
+  static const char *const words[] = {"Destroy", "Free",       "Reset",   "Unload",
+                                      "Unmap",   "Unregister", "Release", "Finalize"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
+    if (strstr(call, words[i])) return true;
+  return false;
+}
+
+static int recent_bytes(const recent_store *store) {
+  int bytes = 0;
+  for (int i = 0; i < store->n; ++i) bytes += store->message[i].bytes;
+  return bytes;
+}
+
+/* Removes the messages of a thread. */
+static void recent_forget(recent_store *store, const thread_words *of) {
+  int n = 0, from = 0, to = 0;
+  for (int i = 0; i < store->n; ++i) {
+    const int bytes = store->message[i].bytes;
+    if (store->message[i].of != of) {
+      memmove(store->text + to, store->text + from, (size_t)bytes);
+      store->message[n++] = store->message[i];
+      to += bytes;
+    }
+    from += bytes;
+  }
+  store->n = n;
+}
+
+static void recent_add(recent_store *store, const char *line, const thread_words *of) {
+  const int bytes = (int)strlen(line) + 1;
+  while (store->n && (store->n == RECENT_MESSAGES || recent_bytes(store) + bytes > RECENT_BYTES)) --store->n;
+  memmove(store->text + bytes, store->text, (size_t)recent_bytes(store));
+  memmove(store->message + 1, store->message, (size_t)store->n * sizeof store->message[0]);
+  memcpy(store->text, line, (size_t)bytes - 1);
+  store->text[bytes - 1] = '\n';
+  store->message[0].of = of;
+  store->message[0].bytes = bytes;
+  ++store->n;
+}
+
+/* error_calls.h says which messages belong together. The failing call has not ended yet; so if it follows the one that
+ * published last, just that one has ended since. */
+static void recent_publish(recent_store *store, const char *line, thread_words *own, const char *call) {
+  if (error_n_calls > own->failed_at + 1 && !only_ends(call)) recent_forget(store, own);
+  recent_add(store, line, own);
+  own->failed_at = error_n_calls;
 }
 
 int error_publish_as(const char *number, int code, const char *call) {
@@ -103,12 +159,14 @@ int error_publish_as(const char *number, int code, const char *call) {
   for (int i = 0; i < MOST_LISTENERS && (told = atomic_load_explicit(&listening[i], memory_order_acquire)); ++i)
     told(call, code, words);
   log_line(LOG_ERROR, "%s", line);
+  thread_words *own = own_words();
+  if (!own) return code;
   if (process_scope) {
     mutex_lock(&process_lock);
-    prepend(&process_store, line);
+    recent_publish(&process_store, line, own, call);
     mutex_unlock(&process_lock);
-  } else if (own_words()) {
-    prepend(&words_of_thread->recent, line);
+  } else {
+    recent_publish(&own->recent, line, own, call);
   }
   return code;
 }
@@ -125,9 +183,11 @@ void error_listen(error_listener *added) {
 }
 
 static const char *take_recent(recent_store *store) {
-  if (!store->text[0]) return NULL;
-  memcpy(store->taken, store->text, sizeof store->taken);
-  store->text[0] = '\0';
+  if (!store->n) return NULL;
+  const int bytes = recent_bytes(store);
+  memcpy(store->taken, store->text, (size_t)bytes);
+  store->taken[bytes - 1] = '\0';
+  store->n = 0;
   return store->taken;
 }
 

@@ -146,6 +146,14 @@ static bool find_gone(uint64_t inverted, uint32_t kind, gone_handle *out) {
   return found;
 }
 
+bool handle_table_gone(uint32_t kind, uintptr_t handle, gone_handle *out) {
+  const uint64_t inverted = ~(uint64_t)handle;
+  mutex_lock(&table_lock);
+  const bool is_live = find_live(inverted, kind);
+  mutex_unlock(&table_lock);
+  return !is_live && find_gone(inverted, kind, out);
+}
+
 live_handle *handle_table_copy(size_t *n) {
   mutex_lock(&table_lock);
   live_handle *copy = n_live + n_ended ? malloc((n_live + n_ended) * sizeof *copy) : NULL;

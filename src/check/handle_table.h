@@ -63,6 +63,9 @@ void handle_table_on_made(void (*listener)(uint32_t kind));
 bool handle_table_told_error(void);
 void handle_table_tells_error(bool told);
 
+/* How a handle ended that is not live; false if it is not known. */
+bool handle_table_gone(uint32_t kind, uintptr_t handle, gone_handle *out);
+
 /* A copy of the handles that the program has not destroyed, in no order, which the caller frees; NULL if there are
  * none, or no memory. */
 live_handle *handle_table_copy(size_t *n);

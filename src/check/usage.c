@@ -2,6 +2,7 @@
 /* The part for usage: calls that are right by themselves, but wrong or slow as they are used. */
 #include "check/usage.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "check/check.h"
+#include "check/handle_table.h"
 #include "trace/stack.h"
 
 /* Advice about speed needs that many of the same: once or twice they cost nothing. SMALL: a task on so few bytes is
@@ -66,10 +68,8 @@ static site_count unaligned[MAX_SITES], pageable[MAX_SITES];
 static _Atomic bool is_initialised;
 static bool is_missing_told;
 
-/* The stream that is live, or a new one; NULL without memory. usage_lock is held, as in all functions that follow. */
-static stream_use *stream_of(int device, uint32_t id) {
-  for (uint32_t i = n_streams; i--;)
-    if (streams[i].id == id && streams[i].device == device) return &streams[i];
+/* Adds a stream; NULL without memory. usage_lock is held, as in all functions that follow. */
+static stream_use *stream_add(int device, uint32_t id) {
   if (n_streams == streams_room) {
     const uint32_t room = streams_room * 2 + 16;
     stream_use *more = realloc(streams, room * sizeof *more);
@@ -79,6 +79,13 @@ static stream_use *stream_of(int device, uint32_t id) {
   }
   streams[n_streams] = (stream_use){.device = device, .id = id, .only_small = true};
   return &streams[n_streams++];
+}
+
+/* The stream of this number, which no other one of the device ever has; it is added if its creation was not told. */
+static stream_use *stream_of(int device, uint32_t id) {
+  for (uint32_t i = n_streams; i--;)
+    if (streams[i].id == id && streams[i].device == device) return &streams[i];
+  return stream_add(device, id);
 }
 
 /* The host has learnt that the first `count` tasks are done, so what they waited for is done, too. */
@@ -236,6 +243,7 @@ static void usage_on_step(const hook_step *step) {
   const event_use *e;
   stream_use *s;
   switch (step->kind) {
+  case HOOK_STREAM_CREATED: (void)stream_add(step->device, step->stream); break;
   case HOOK_EVENT_RECORDED: event_recorded(step->device, step->event, step->stream); break;
   case HOOK_EVENT_AWAITED:
     s = stream_of(step->device, step->stream);
@@ -266,15 +274,18 @@ static void report_pending(const char *call, const stream_use *s) {
   finding_report(&f);
 }
 
-/* Copies the first stream with tasks that may be pending: of a number, or of any. */
+/* Copies the stream of a number, or any, if it has tasks that may be pending. The newest streams come first, as those
+ * that a program makes and destroys again and again. */
 static bool find_pending(const hook_use *u, stream_use *out) {
-  bool found = false;
+  bool found = false, is_last = false;
   mutex_lock(&usage_lock);
-  for (uint32_t i = 0; i < n_streams && !found; ++i) {
+  for (uint32_t i = n_streams; i-- && !is_last;) {
     const stream_use *s = &streams[i];
-    if (s->gone || s->known_done >= s->told) continue;
-    found = u->stream == HOOK_NO_STREAM || (s->device == u->device && s->id == (uint32_t)u->stream);
+    const bool is_it = u->stream != HOOK_NO_STREAM && s->device == u->device && s->id == (uint32_t)u->stream;
+    if (u->stream != HOOK_NO_STREAM && !is_it) continue;
+    found = !s->gone && s->known_done < s->told;
     if (found) *out = *s;
+    is_last = found || is_it;
   }
   mutex_unlock(&usage_lock);
   return found;
@@ -317,6 +328,21 @@ static void usage_device_set(void) {
   finding_report(&f);
 }
 
+/* The thread waits at this place; the other side is who destroyed what the stream waits for. */
+static void endless_wait(const hook_use *u) {
+  gone_handle gone;
+  finding f = usage_finding("the wait");
+  f.here.stack = stack_take();
+  f.here.stream = u->stream;
+  f.here.device = u->device;
+  if (u->handle && handle_table_gone(u->handle_kind, u->handle, &gone)) {
+    f.other.stack = gone.gone;
+    snprintf(f.other.what, sizeof f.other.what, "destroyed");
+  }
+  finding_say(&f, "%c%s", toupper((unsigned char)u->text[0]), u->text + 1);
+  finding_report(&f);
+}
+
 static void usage_on_use(const hook_use *u) {
   stream_use s;
   finding f;
@@ -347,6 +373,7 @@ static void usage_on_use(const hook_use *u) {
     if (find_pending(u, &s)) report_pending("aclrtDestroyStream", &s);
     break;
   case HOOK_USE_DEVICE_SET: usage_device_set(); break;
+  case HOOK_USE_ENDLESS_WAIT: endless_wait(u); break;
   }
 }
 

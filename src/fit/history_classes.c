@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which blocks are parameters, activations and the like, and which module they belong to (history_build.h). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,8 @@
  * of the operand's view, or is NULL if the operand is absent or has no element.
  *
  * An executor is launched once and then freed, unless it was made repeatable. It is reference-counted: its owner and
- * each queued launch have a reference. One thread at a time uses an executor that is not launched.
+ * each queued launch have a reference. One thread at a time uses an executor that is not launched. If the program never
+ * launches it, it is freed after its tensors were destroyed (unlaunched.h).
  *
  * Called by op/, by src/api, and by the prepare functions of kernels. */
 #ifndef CANNON_OP_EXECUTOR_H
@@ -101,8 +102,11 @@ struct aclOpExecutor {
   bool has_granules; /* an operand or the workspace may cover whole granules (memory/huge.h) */
   uint8_t n_results, n_choices;
   uint16_t n_operands;
-  operand *operands; /* own_operands, or malloc'ed if there are more */
-  void *heap;        /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
+  operand *operands;        /* own_operands, or malloc'ed if there are more */
+  _Atomic uint64_t watched; /* of unlaunched.h: the tensor that it lives as long as; 0: it has another owner, or was
+                               launched */
+  _Atomic bool outlived;    /* likewise: it was found to have outlived that tensor */
+  void *heap;               /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
   uint64_t constants;                /* bit i: the contents of argument i never change */
   executor_packing packing;          /* which prepare functions may fill in if there are constants */
@@ -177,6 +181,12 @@ void executor_products(executor *e, double multiply_adds);
 
 /* Drops a reference; frees the executor with the last one. Thread-safe. */
 void executor_unref(executor *e);
+
+/* Notes that it was launched, before its task is submitted. */
+static inline void executor_launched(executor *e) {
+  e->launched = true;
+  atomic_store_explicit(&e->watched, 0, memory_order_relaxed);
+}
 
 /* Whether a prepared executor is consistent (base/invariant.h). */
 bool executor_is_valid(const executor *e);

@@ -172,7 +172,8 @@ static status translate_scratch(const executor *e, void *workspace, uint64_t byt
 static status check_executor(const op *o, const executor *e) {
   if (!e) return fail(ST_OP_NULL, "executor is NULL, expected that of %sGetWorkspaceSize", o->function);
   if (e->magic != MAGIC_EXECUTOR)
-    return OP_FAIL("executor %p is no valid executor (launched or destroyed before?)", (const void *)e);
+    return OP_FAIL("executor %p is no valid executor (launched or destroyed before, or its tensors were destroyed?)",
+                   (const void *)e);
   if (e->op != o)
     return OP_FAIL("executor %p is of %s, expected that of %sGetWorkspaceSize", (const void *)e, e->op->function,
                    o->function);
@@ -186,7 +187,7 @@ __attribute__((cold, noinline)) static status launch_fault(executor *e, void *ha
   stream *s;
   TRY(context_stream(handle, &s));
   TRY(fault_submit(s, ST_DEVICE_EXCEPTION, e->op->function, spec));
-  e->launched = true;
+  executor_launched(e);
   if (!e->repeatable) executor_unref(e);
   return ST_OK;
 }
@@ -206,7 +207,7 @@ status op_launch_sequence(op *o, void *workspace, uint64_t workspace_bytes, exec
   if (view != own) free(view);
   if (st == ST_OK) st = e->sequence->submit(e->sequence, e, workspace, handle, site);
   if (st != ST_OK) return st;
-  e->launched = true;
+  executor_launched(e);
   if (!e->repeatable) executor_unref(e);
   return ST_OK;
 }
@@ -237,7 +238,7 @@ status op_launch(op *o, void *workspace, uint64_t workspace_bytes, executor *e, 
     for (int i = 0; i < INLINE_VIEWS; ++i) t->launch.view[i] = view[i];
   else
     t->launch.view[0] = view;
-  e->launched = true;
+  executor_launched(e);
   if (unlikely(e->repeatable)) atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
   stream_submit(s, t);
   return ST_OK;

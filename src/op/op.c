@@ -13,6 +13,7 @@
 #include "op/executor.h"
 #include "op/shapes.h"
 #include "op/tensor_dump.h"
+#include "op/unlaunched.h"
 #include "tensor/objects.h"
 #include "trace/dump_config.h"
 #include "trace/stats_write.h"
@@ -114,6 +115,8 @@ static executor *executor_new(op *o, uint64_t n_operands) {
   e->magic = MAGIC_EXECUTOR;
   atomic_store_explicit(&e->refs, 1, memory_order_relaxed);
   e->op = o;
+  atomic_store_explicit(&e->watched, 0, memory_order_relaxed);
+  atomic_store_explicit(&e->outlived, false, memory_order_relaxed);
   e->repeatable = e->launched = e->has_granules = e->asks_most = false;
   e->n_results = e->n_choices = 0;
   e->n_operands = (uint16_t)n_operands;
@@ -160,6 +163,7 @@ void executor_unref(executor *e) {
       atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
     return;
   e->magic = 0;
+  atomic_store_explicit(&e->watched, 0, memory_order_relaxed);
   if (unlikely(e->operands != e->own_operands)) free(e->operands);
   if (unlikely(e->heap)) free(e->heap);
   if (unlikely(e->sequence)) e->sequence->end(e->sequence);
@@ -171,8 +175,9 @@ void executor_unref(executor *e) {
 
 _Thread_local const executor_preference *executor_preferred;
 
-__attribute__((always_inline)) static inline status
-op_prepare_for(op *o, const op_arg *a, uint64_t constants, bool asks_most, uint64_t *workspace_bytes, executor **out) {
+__attribute__((always_inline)) static inline status op_prepare_for(op *o, const op_arg *a, uint64_t constants,
+                                                                   bool asks_most, bool is_watched,
+                                                                   uint64_t *workspace_bytes, executor **out) {
   uint64_t n_operands;
   if (unlikely(!workspace_bytes)) return fail(ST_OP_NULL, "workspaceSize is NULL, expected a pointer");
   if (unlikely(!out)) return fail(ST_OP_NULL, "executor is NULL, expected a pointer");
@@ -194,25 +199,30 @@ op_prepare_for(op *o, const op_arg *a, uint64_t constants, bool asks_most, uint6
   e->workspace_bytes = e->workspace.copies + e->workspace.intermediates + e->workspace.partials;
   if (unlikely(e->workspace_bytes >= HUGE_BYTES)) e->has_granules = true;
   INVARIANT(executor_is_valid(e));
+  if (is_watched) unlaunched_watch(e, a);
   *workspace_bytes = e->workspace_bytes;
   *out = e;
   return ST_OK;
 }
 
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
-  return op_prepare_for(o, a, 0, false, workspace_bytes, out);
+  return op_prepare_for(o, a, 0, false, false, workspace_bytes, out);
+}
+
+status op_prepare_call(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
+  return op_prepare_for(o, a, 0, false, true, workspace_bytes, out);
 }
 
 status op_prepare_constant(op *o, const op_arg *a, uint64_t constants, uint64_t *workspace_bytes, executor **out) {
-  return op_prepare_for(o, a, constants, false, workspace_bytes, out);
+  return op_prepare_for(o, a, constants, false, false, workspace_bytes, out);
 }
 
 status op_most_workspace(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out) {
   executor *most;
   uint64_t most_bytes;
-  TRY(op_prepare_for(o, a, 0, true, &most_bytes, &most));
+  TRY(op_prepare_for(o, a, 0, true, false, &most_bytes, &most));
   executor_unref(most);
-  TRY(op_prepare_for(o, a, 0, false, workspace_bytes, out));
+  TRY(op_prepare_for(o, a, 0, false, true, workspace_bytes, out));
   if (most_bytes > *workspace_bytes) *workspace_bytes = most_bytes;
   return ST_OK;
 }

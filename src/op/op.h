@@ -81,8 +81,12 @@ typedef struct op {
 /* Phase one. *out: an executor, which belongs to the caller until it is launched. ST_OP_NULL, ST_OP_INVALID. */
 status op_prepare(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
-/* The same, with the workspace that suffices whatever the lengths of sequences are in these tensors. For operators that
- * heed executor->asks_most. */
+/* The same for a call of the program, whose tensors are objects of tensor_new(). If the program never launches the
+ * executor, it is freed some time after its tensors were destroyed (unlaunched.h). */
+status op_prepare_call(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
+
+/* As op_prepare_call(), with the workspace that suffices whatever the lengths of sequences are in these tensors. For
+ * operators that heed executor->asks_most. */
 status op_most_workspace(op *o, const op_arg *a, uint64_t *workspace_bytes, executor **out);
 
 /* The same for a caller that can pack constant operands (executor_packing). constants: bit i is set if argument i is a

@@ -10,7 +10,9 @@
 #include "runtime/callback.h"
 #include "runtime/capture.h"
 #include "runtime/device.h"
+#include "runtime/scheduler.h"
 #include "runtime/stream_allocator.h"
+#include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
 #include "trace/stats_write.h"
 
@@ -129,6 +131,8 @@ void context_remove_stream(stream *s) {
   if (hooks_tasks_wanted()) hooks_order((hook_order){.kind = HOOK_STREAM_GONE, .device = s->device, .stream = s->id});
   callback_forget(s);
   allocator_forget(s);
+  order_forget(s);
+  scheduler_forget(s);
   device_give_stream(s->device);
 }
 

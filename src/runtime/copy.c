@@ -300,8 +300,8 @@ static status wait_if_pageable(bool pageable, stream *s) {
 }
 
 static void tell_slow_copy(const copy_facts *facts, const stream *s) {
-  if (facts->misaligned) hooks_use((hook_use){HOOK_USE_UNALIGNED_COPY, s->device, s->id, NULL});
-  if (facts->pageable) hooks_use((hook_use){HOOK_USE_PAGEABLE_COPY, s->device, s->id, NULL});
+  if (facts->misaligned) hooks_use((hook_use){.kind = HOOK_USE_UNALIGNED_COPY, .device = s->device, .stream = s->id});
+  if (facts->pageable) hooks_use((hook_use){.kind = HOOK_USE_PAGEABLE_COPY, .device = s->device, .stream = s->id});
 }
 
 status copy_in_stream(const copy_shape *shape, copy_kind kind, stream *s) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/event.h"
 
+#include <stdio.h>
+
 #include "base/hooks.h"
 #include "base/invariant.h"
 #include "base/lock.h"
@@ -39,6 +41,12 @@ void event_unref(event *e) {
   if (e->share) event_unshare(e);
   free(e->clock);
   object_release(OBJECT_EVENT, &e->o);
+}
+
+void event_note_end(event *e, void *site) {
+  spin_lock(&e->o.lock);
+  e->ended = stall_end_of_object(site);
+  spin_unlock(&e->o.lock);
 }
 
 status event_check_context(const event *e, const stream *s) {
@@ -303,6 +311,8 @@ static bool must_wait(event *e, stream *s, uint64_t generation) {
   return wait;
 }
 
+static stream *event_record_source(const task *t, uint64_t *position);
+
 /* Takes s off the list of waiters; false if a record has done so, or s was never there. Counts the wait as over if it
  * was dropped, or s was on the list. */
 static bool event_leave(event *e, stream *s, bool dropped) {
@@ -363,8 +373,31 @@ static void event_wait_orders(const task *t, hook_order *out) {
   spin_unlock(&e->o.lock);
 }
 
+/* The references of an event are those of its handle, of its tasks, and of graphs and calls that may record it. */
+static void event_awaits(const task *t, const stream *s, task_wait *out) {
+  event *e = t->sync.event;
+  uint64_t position;
+  spin_lock(&e->o.lock);
+  const task *record = open_record(e, t->sync.generation);
+  if (!record && t->sync.generation <= e->reset_floor) record = e->first_open;
+  uint64_t n_tasks = e->n_waits - e->n_waits_done;
+  for (const task *open = e->first_open; open; open = open->sync.next) ++n_tasks;
+  const bool is_held = object_is_live(&e->o) || atomic_load(&e->o.refs) > n_tasks;
+  out->state = is_held ? WAIT_UNSIGNALED : WAIT_ORPHANED;
+  /* A queued record ends the wait, whoever has the event. */
+  if (record) out->source = event_record_source(record, &position);
+  if (out->source) out->state = WAIT_ORPHANED;
+  if (e->share || atomic_load(&s->wait_deadline_ns) || (record && !out->source)) out->state = WAIT_OPEN;
+  if (!is_held) out->ended = e->ended;
+  spin_unlock(&e->o.lock);
+  snprintf(out->what, sizeof out->what, "%sevent %u", record ? "" : "a record of ", e->id);
+  out->handle = e;
+  out->handle_kind = HOOK_EVENT;
+}
+
 static const task_kind wait_kind = {.name = "event wait",
                                     .run = event_run_wait,
+                                    .awaits = event_awaits,
                                     .drop = event_drop_wait,
                                     .orders = event_wait_orders,
                                     .tells = TASK_TELLS_WAIT};

@@ -10,6 +10,7 @@
 #ifndef CANNON_RUNTIME_EVENT_H
 #define CANNON_RUNTIME_EVENT_H
 
+#include "runtime/stall.h"
 #include "runtime/stream.h"
 
 /* The values of ACL_EVENT_SYNC and so on; and the functions that create events: aclrtCreateEvent,
@@ -45,6 +46,7 @@ struct event {
                                     over: none. capture*.c guard it, and the step, by capture_lock */
   uint32_t captured_step;
   event_share *share;           /* with other processes; NULL: none. Set once; it has `submitted` then */
+  object_end ended;             /* who destroyed it */
   uint8_t record_use, wait_use; /* how its records and waits were made so far: EVENT_USE_... */
 };
 
@@ -52,6 +54,9 @@ struct event {
 status event_create(context *c, event_kind kind, uint32_t flags, event **out);
 
 void event_unref(event *e);
+
+/* The calling thread is about to destroy the event, by a call that returns to `site`. */
+void event_note_end(event *e, void *site);
 
 /* Whether the fields of the event are consistent (base/invariant.h). The caller holds its lock. */
 bool event_is_valid(const event *e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/notify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hooks.h"
@@ -31,8 +32,17 @@ status notify_create(int device, bool counts, notify **out) {
   n->device = device;
   n->id = (uint32_t)n->o.serial;
   n->counts = n->unordered = counts;
+  n->is_counted = true;
   *out = n;
   return ST_OK;
+}
+
+/* The device has room for another notify. */
+static void give_back_number(notify *n) {
+  if (!n->is_counted) return;
+  n->is_counted = false;
+  const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
+  INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
 }
 
 void notify_unref(notify *n) {
@@ -42,9 +52,17 @@ void notify_unref(notify *n) {
   free(n->clock);
   if (hooks_tasks_wanted())
     hooks_order((hook_order){.kind = HOOK_OBJECT_GONE, .object = HOOK_BY_NOTIFY, .device = n->device, .number = n->id});
-  const int before = atomic_fetch_sub(&n_alive[n->device][n->counts], 1);
-  INVARIANT(before >= 1 && before <= NOTIFIES_OF_DEVICE);
+  give_back_number(n);
   object_release(OBJECT_NOTIFY, &n->o);
+}
+
+bool notify_end(notify *n, void *site) {
+  spin_lock(&n->o.lock);
+  n->ended = stall_end_of_object(site);
+  spin_unlock(&n->o.lock);
+  if (!object_kill(&n->o)) return false;
+  give_back_number(n);
+  return true;
 }
 
 /* ---- the number and who waits for it ----------------------------------------------------------------------------- */
@@ -160,10 +178,27 @@ static void notify_enter(notify *n, stream *s, task *t) {
 static void notify_keep(task *t) { object_ref(&t->notify.notify->o); }
 static void notify_let_go(task *t) { notify_unref(t->notify.notify); }
 
+static void notify_keep_record(task *t) {
+  notify *n = t->notify.notify;
+  notify_keep(t);
+  spin_lock(&n->o.lock);
+  ++n->n_recording;
+  spin_unlock(&n->o.lock);
+}
+
+static void notify_end_record(task *t) {
+  notify *n = t->notify.notify;
+  spin_lock(&n->o.lock);
+  INVARIANT(n->n_recording);
+  --n->n_recording;
+  spin_unlock(&n->o.lock);
+  notify_let_go(t);
+}
+
 static status notify_run_record(task *t, stream *s) {
   (void)s;
   notify_set(t->notify.notify, t->notify.mode, t->notify.value);
-  notify_let_go(t);
+  notify_end_record(t);
   return ST_OK;
 }
 
@@ -191,9 +226,9 @@ static const task_kind record_kind = {.name = "notify record",
                                       .drop = notify_drop_record,
                                       .control = true,
                                       .again = true,
-                                      .copied = notify_keep,
+                                      .copied = notify_keep_record,
                                       .orders = notify_record_orders,
-                                      .release = notify_let_go};
+                                      .release = notify_end_record};
 
 /* Whether the notify still passes order on after a task of stream s. `only` is the one stream that records it, or waits
  * for it, so far. Tasks in graphs end it, since they run any number of times, in any stream. Both locks are held. */
@@ -212,7 +247,7 @@ status notify_record(notify *n, int mode, uint32_t value, stream *s) {
   t->notify.notify = n;
   t->notify.mode = (uint8_t)mode;
   t->notify.value = value;
-  notify_keep(t);
+  notify_keep_record(t);
   spin_lock(&n->o.lock);
   ++n->n_records;
   if (in_order(n, &n->recorder, s) && order_is_wanted()) order_record(n->clock, s);
@@ -280,8 +315,32 @@ static void notify_wait_orders(const task *t, hook_order *out) {
   notify_orders(t, out);
 }
 
+static bool is_record_for(const task *candidate, const task *wait) {
+  return candidate->kind == &record_kind && candidate->notify.notify == wait->notify.notify;
+}
+
+static void notify_awaits(const task *t, const stream *s, task_wait *out) {
+  notify *n = t->notify.notify;
+  spin_lock(&n->o.lock);
+  const bool is_live = object_is_live(&n->o);
+  out->state = is_live ? WAIT_UNSIGNALED : WAIT_ORPHANED;
+  if (n->share || atomic_load(&s->wait_deadline_ns)) out->state = WAIT_OPEN;
+  out->n_ends = n->n_recording;
+  if (!is_live) out->ended = n->ended;
+  const uint32_t value = notify_number(n);
+  spin_unlock(&n->o.lock);
+  if (n->counts)
+    snprintf(out->what, sizeof out->what, "count notify %u, which is %u", n->id, value);
+  else
+    snprintf(out->what, sizeof out->what, "a record of notify %u", n->id);
+  out->ends = is_record_for;
+  out->handle = n;
+  out->handle_kind = HOOK_NOTIFY;
+}
+
 static const task_kind wait_kind = {.name = "notify wait",
                                     .run = notify_run_wait,
+                                    .awaits = notify_awaits,
                                     .drop = notify_drop_wait,
                                     .again = true,
                                     .copied = keep_wait,

@@ -10,6 +10,7 @@
 #define CANNON_RUNTIME_NOTIFY_H
 
 #include "runtime/notify_share.h"
+#include "runtime/stall.h"
 #include "runtime/stream.h"
 
 /* Lives as an object of object.h does; each task that uses the notify has a reference. */
@@ -18,6 +19,7 @@ struct notify {
   int device;
   uint32_t id;
   bool counts;                 /* a count notify */
+  bool is_counted;             /* among those that the device has */
   uint32_t value;              /* unless it is shared */
   notify_share *_Atomic share; /* of a notify that is shared between processes: the number is there; else NULL */
   stream *waiters;             /* blocked streams, chained through next_waiter, each with a reference */
@@ -25,8 +27,10 @@ struct notify {
    * n-th wait comes after the n-th record, even if records in between were lost (recorded twice before a wait). */
   uint64_t recorder, waiter;   /* serials of these streams; 0: none yet */
   bool unordered;              /* it does not, or not any more */
+  uint32_t n_recording;        /* tasks that record it, in queues and graphs */
   uint64_t n_records, n_waits; /* that were submitted */
   order_clock *_Atomic clock;  /* of the latest record */
+  object_end ended;            /* who destroyed it */
 };
 
 enum { NOTIFIES_OF_DEVICE = 8192 }; /* of each of both kinds */
@@ -39,6 +43,10 @@ enum { WAIT_LESS, WAIT_EQUAL, WAIT_GREATER, WAIT_GREATER_EQUAL, WAIT_ALL_BITS, N
 status notify_create(int device, bool counts, notify **out);
 
 void notify_unref(notify *n);
+
+/* Destroys the notify's handle, by a call that returns to `site`; another notify may be created in its place at once,
+ * although tasks may use this one still. False if another thread has destroyed it. Drops no reference. */
+bool notify_end(notify *n, void *site);
 
 /* Whether the fields of the notify are consistent (base/invariant.h). The caller holds its lock. */
 bool notify_is_valid(const notify *n);

@@ -6,11 +6,11 @@
 #ifndef CANNON_RUNTIME_OUTSIDE_H
 #define CANNON_RUNTIME_OUTSIDE_H
 
-#include "runtime/stream.h"
+#include "runtime/waiters.h"
 
-/* The number of streams that wait. */
-extern INTERNAL _Atomic int outside_n_waiting;
-static inline bool outside_any(void) { return atomic_load_explicit(&outside_n_waiting, memory_order_relaxed); }
+/* The streams that wait. */
+extern INTERNAL waiters outside_waiters;
+static inline bool outside_any(void) { return waiters_any(&outside_waiters); }
 
 /* Makes s wait at its front task t until t's kind says that it is ready; for the task's run(), which then returns
  * TASK_BLOCKED. The caller checks once more whether the task is ready, since nobody may look again, and if so calls

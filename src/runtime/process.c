@@ -145,9 +145,10 @@ status process_init(const char *config_path) {
   if (st == ST_OK) profiler_follow_environment(all_devices());
   if (st == ST_OK || st == ST_REPEATED_INIT) ++count;
   mutex_unlock(&lock);
-  if (unlikely(hooks_any()) && st == ST_OK) hooks_use((hook_use){HOOK_USE_INIT, -1, HOOK_NO_STREAM, config_path});
+  if (unlikely(hooks_any()) && st == ST_OK)
+    hooks_use((hook_use){.kind = HOOK_USE_INIT, .device = -1, .stream = HOOK_NO_STREAM, .text = config_path});
   if (unlikely(hooks_any()) && st == ST_REPEATED_INIT)
-    hooks_use((hook_use){HOOK_USE_INIT_AGAIN, -1, HOOK_NO_STREAM, config_path});
+    hooks_use((hook_use){.kind = HOOK_USE_INIT_AGAIN, .device = -1, .stream = HOOK_NO_STREAM, .text = config_path});
   return st;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/scheduler.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/quota.h"
+#include "base/threads.h"
 #include "base/variables.h"
 #include "runtime/event_share.h"
 #include "runtime/notify_share.h"
@@ -154,23 +156,44 @@ static void tell_none_can_start(int error) {
   wake_waiters();
 }
 
+typedef struct {
+  void *(*body)(void *);
+  void *argument;
+} thread_start;
+
+static void *run_thread(void *started) {
+  const thread_start t = *(thread_start *)started;
+  free(started);
+  t.body(t.argument);
+  atomic_fetch_sub(&threads_of_library, 1);
+  return NULL;
+}
+
 /* Signals are blocked in library threads, since they are for the program's own threads. Signals for faults are not: a
  * fault with its signal blocked ends the program without calling any handler. */
 int scheduler_start_thread(void *(*body)(void *), void *argument) {
   pthread_t thread;
   pthread_attr_t attributes;
   sigset_t all, old;
+  thread_start *started = malloc(sizeof *started);
+  if (!started) return ENOMEM;
+  *started = (thread_start){body, argument};
   static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
   sigfillset(&all);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  const int error = pthread_create(&thread, &attributes, body, argument);
+  const int error = pthread_create(&thread, &attributes, run_thread, started);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (!error) trace_add(&trace_stats()->n_threads, 1);
-  return error;
+  if (error) {
+    free(started);
+    return error;
+  }
+  atomic_fetch_add(&threads_of_library, 1);
+  trace_add(&trace_stats()->n_threads, 1);
+  return 0;
 }
 
 /* Starts a worker or the ticker. The lock is held. */
@@ -228,11 +251,12 @@ bool scheduler_kick(stream *s) {
   return !lacks_workers();
 }
 
-/* Takes a stream that has been idle off the list; true if it did. A concurrent submission that still
- * saw the stream listed is noticed here: each side first writes and then reads what the other writes,
- * with a full barrier in between. */
+/* Takes a stream without work off the list; true if it did, and then the list's reference is the caller's. A concurrent
+ * submission that still saw the stream listed is noticed here: each side first writes and then reads what the other
+ * writes, with a full barrier in between. */
 static bool scheduler_unlist(stream *s) {
   atomic_store(&s->listed, false);
+  atomic_thread_fence(memory_order_seq_cst);
   if (has_work(s)) {
     atomic_store(&s->listed, true);
     return false;
@@ -241,6 +265,15 @@ static bool scheduler_unlist(stream *s) {
   const int before = atomic_fetch_sub(&scheduler_n_listed, 1);
   INVARIANT(before >= 1);
   return true;
+}
+
+void scheduler_forget(stream *s) {
+  if (!atomic_load(&s->listed)) return;
+  mutex_lock(&scheduler.lock);
+  const bool gone = atomic_load(&s->listed) && scheduler_unlist(s);
+  INVARIANT_WALK(scheduler_is_valid());
+  mutex_unlock(&scheduler.lock);
+  if (gone) stream_unref(s);
 }
 
 enum { MAX_GONE = 64 };
@@ -256,7 +289,9 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
     if (is_runnable(s)) {
       ++runnable;
     } else if (submitted == s->idle_seen && !has_work(s)) {
-      if (++s->idle_ticks >= IDLE_TICKS && *n_gone < MAX_GONE && scheduler_unlist(s)) gone[(*n_gone)++] = s;
+      const bool is_destroyed = !atomic_load(&s->context); /* with tasks, which are done now */
+      if ((++s->idle_ticks >= IDLE_TICKS || is_destroyed) && *n_gone < MAX_GONE && scheduler_unlist(s))
+        gone[(*n_gone)++] = s;
       continue;
     }
     s->idle_seen = submitted;
@@ -267,14 +302,25 @@ static int scheduler_look(stream *gone[MAX_GONE], int *n_gone) {
   return runnable;
 }
 
+/* What ends waits without a message, so that the ticker must look: how many streams wait for it, and the look. */
+static const struct {
+  const _Atomic int *n_waiting;
+  void (*look)(void);
+} wait_sources[] = {
+    {&value_waiters.n, value_look},
+    {&outside_waiters.n, outside_look},
+    {&notify_n_shared_waiting, notify_look},
+    {&event_n_shared_waiting, event_look},
+};
+enum { N_WAIT_SOURCES = sizeof wait_sources / sizeof wait_sources[0] };
+
 /* Whether something may change without a call of scheduler_rouse(): a value that is waited for, or a stream that can
  * run, is about to leave the list, or waits with a deadline. Streams that wait only for events are unblocked by these;
  * who runs a stream rouses the ticker at the end. (Ticks during a run of 20 ms took 3 to 8 % of its processor time on a
  * virtual machine.) */
 static bool must_tick(void) {
-  if (atomic_load(&value_n_waiting) || atomic_load(&outside_n_waiting) || atomic_load(&notify_n_shared_waiting) ||
-      atomic_load(&event_n_shared_waiting))
-    return true;
+  for (size_t i = 0; i < N_WAIT_SOURCES; ++i)
+    if (atomic_load(wait_sources[i].n_waiting)) return true;
   for (stream *s = scheduler.first; s; s = s->next_listed) {
     if (spin_is_held(&s->run_lock, memory_order_seq_cst)) continue;
     if (!has_work(s) || !stream_is_blocked(s) || atomic_load(&s->wait_deadline_ns)) return true;
@@ -286,10 +332,8 @@ static bool must_tick(void) {
 static void tick(void) {
   stream *gone[MAX_GONE];
   int n_gone = 0;
-  if (value_any()) value_look();
-  if (outside_any()) outside_look();
-  if (atomic_load(&notify_n_shared_waiting)) notify_look();
-  if (atomic_load(&event_n_shared_waiting)) event_look();
+  for (size_t i = 0; i < N_WAIT_SOURCES; ++i)
+    if (atomic_load(wait_sources[i].n_waiting)) wait_sources[i].look();
   mutex_lock(&scheduler.lock);
   const int runnable = scheduler_look(gone, &n_gone);
   if (runnable) wake_workers(runnable);
@@ -308,6 +352,7 @@ static void *ticker(void *unused) {
     /* Sets the flag first and then looks, as a thread that calls scheduler_rouse() first
      * writes and then reads the flag. */
     atomic_store(&scheduler.ticker_sleeps, true);
+    atomic_thread_fence(memory_order_seq_cst);
     const bool sleep = scheduler.stopped || !must_tick();
     if (!sleep) atomic_store(&scheduler.ticker_sleeps, false);
     mutex_unlock(&scheduler.lock);

@@ -37,6 +37,10 @@ enum { SCHEDULER_TICK_NS = 500 * 1000 };
 /* Puts the stream on the list, unless it is there. Starts the ticker. */
 void scheduler_list(stream *s);
 
+/* Takes a stream that was closed off the list, if its tasks are done, and drops the list's reference. Otherwise the
+ * ticker does so later. The caller has a reference, and holds no lock. */
+void scheduler_forget(stream *s);
+
 /* Wakes the ticker: a listed stream may have become able to run. */
 void scheduler_rouse(void);
 

@@ -18,6 +18,7 @@
 #include "runtime/notify.h"
 #include "runtime/outside.h"
 #include "runtime/scheduler.h"
+#include "runtime/stall.h"
 #include "runtime/stream_order.h"
 #include "runtime/task_record.h"
 #include "runtime/task_tell.h"
@@ -340,7 +341,7 @@ uint64_t stream_drop_submitted(stream *s) {
 
 void stream_unblock(stream *s) {
   atomic_store(&s->blocked, false);
-  atomic_store(&s->released, false);
+  atomic_exchange(&s->released, false); /* the ticker and waiting threads say that they sleep and then read these */
   scheduler_rouse();
   if (atomic_load(&s->sleepers))
     stream_wake(s);
@@ -391,9 +392,9 @@ static bool spin_for_turn(stream *s, uint64_t target) {
   return turn;
 }
 
-/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`. False
- * if the deadline has passed. */
-static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found) {
+/* Sleeps until something changes for a thread whose last attempt to run s had the result `found`, for most_ns at most.
+ * False if the deadline has passed. */
+static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_result found, uint64_t most_ns) {
   const uint64_t now = deadline_ns ? now_ns() : 0;
   if (deadline_ns && now >= deadline_ns) return false;
   atomic_fetch_add(&s->sleepers, 1);
@@ -405,10 +406,10 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   const bool changed = atomic_load(&s->q.completed) >= target ||
                        (found == RUN_BUSY && !spin_is_held(&s->run_lock, memory_order_seq_cst)) ||
                        (found == RUN_BLOCKED && !stream_is_blocked(s)) || atomic_load(&s->sleep_target) > target;
-  uint64_t most_ns = deadline_ns ? deadline_ns - now : 0;
+  if (deadline_ns && deadline_ns - now < most_ns) most_ns = deadline_ns - now;
   /* Checked after `wake` was read: a thread that ends the library's threads first says so
    * and then wakes all sleepers. */
-  if (unlikely(scheduler_lacks_threads()) && (!most_ns || most_ns > SCHEDULER_TICK_NS)) most_ns = SCHEDULER_TICK_NS;
+  if (unlikely(scheduler_lacks_threads()) && most_ns > SCHEDULER_TICK_NS) most_ns = SCHEDULER_TICK_NS;
   lock_expect_none(NULL);
   if (!changed) futex_wait(&s->wake, seen, most_ns);
   const uint32_t n_sleepers = atomic_fetch_sub(&s->sleepers, 1);
@@ -416,10 +417,20 @@ static bool sleep_for(stream *s, uint64_t target, uint64_t deadline_ns, run_resu
   return true;
 }
 
+/* The same, and looks first whether the wait is one that never ends. */
+static bool sleep_in_wait(stream *s, uint64_t target, uint64_t deadline_ns, run_result found, stall_watch *watch) {
+  if (!deadline_ns) atomic_fetch_add(&stall_n_waiting, 1);
+  const uint64_t most_ns = found == RUN_BLOCKED ? stall_look(s, watch) : STALL_NS;
+  const bool in_time = sleep_for(s, target, deadline_ns, found, most_ns);
+  if (!deadline_ns) atomic_fetch_sub(&stall_n_waiting, 1);
+  return in_time;
+}
+
 status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
   if (stream_completed(s) >= target) return ST_OK;
   INVARIANT(atomic_load(&s->o.refs) >= 1);
   const uint64_t deadline_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+  stall_watch watch = {0};
   for (;;) {
     const run_result result = stream_advance(s, target, deadline_ns, 0);
     if (stream_completed(s) >= target) break;
@@ -428,7 +439,7 @@ status stream_wait(stream *s, uint64_t target, uint64_t timeout_ns) {
     if (result == RUN_BLOCKED && unlikely(value_any() || notify_any() || outside_any()) && !deadline_ns &&
         scheduler_run_others())
       continue;
-    if (!sleep_for(s, target, deadline_ns, result))
+    if (!sleep_in_wait(s, target, deadline_ns, result, &watch))
       return fail(ST_STREAM_TIMEOUT, "stream %u is not done after %ju ms", s->id, (uintmax_t)(timeout_ns / 1000000));
   }
   const uint64_t dropped_below = atomic_load_explicit(&s->dropped_below, memory_order_relaxed);
@@ -513,6 +524,7 @@ void stream_close(stream *s) {
 void stream_discard(stream *s) {
   stream_close(s);
   atomic_store(&s->dropped_below, ALL_TASKS);
+  atomic_thread_fence(memory_order_seq_cst); /* stream_run() releases its lock and then reads dropped_below */
   /* If another thread runs the stream, it does this. Long tasks and user functions are left to a worker. */
   if (stream_run(s, UINT64_MAX, now_ns() + KICK_NS, RUN_AS_WAITER) == RUN_LEFT && !scheduler_kick(s))
     stream_run(s, UINT64_MAX, 0, RUN_AS_STAND_IN);

@@ -57,7 +57,7 @@ struct stream {
   _Atomic uint32_t wake;         /* grows with each wake-up */
   _Atomic uint64_t sleep_target; /* lowest position that a sleeping thread waits for */
   /* What the front task waits for. The first three are guarded by the lock of the event that it waits for; next_waiter
-   * and waits_task by the lock of the value list or the notify, where it waits for one of these. */
+   * and waits_task by the lock of the list (waiters.h) or the notify, where it waits by one of these. */
   event *_Atomic waits_for;
   stream *next_waiter; /* in the list of streams that wait for the same */
   uint64_t waits_generation;

@@ -77,6 +77,14 @@ static stream *free_a_lane(void) {
   return gone;
 }
 
+static void order_free_lanes(void) {
+  for (stream *gone; (gone = free_a_lane());) stream_unref(gone);
+}
+
+void order_forget(stream *s) {
+  if (atomic_load(&s->lane)) order_free_lanes();
+}
+
 static uint32_t first_free_lane(void) {
   for (uint32_t i = 1; i <= n_lanes; ++i)
     if (!lanes[i].stream) return i;
@@ -87,7 +95,7 @@ static uint32_t first_free_lane(void) {
 static uint32_t order_lane_of(stream *s) {
   uint32_t own = atomic_load_explicit(&s->lane, memory_order_acquire);
   if (likely(own)) return own;
-  for (stream *gone; (gone = free_a_lane());) stream_unref(gone);
+  order_free_lanes();
   spin_lock(&lanes_lock);
   own = atomic_load(&s->lane);
   if (!own && (own = first_free_lane())) {

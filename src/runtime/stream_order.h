@@ -43,6 +43,10 @@ void order_wait(const order_clock *clock, stream *s);
 void order_saw_stream(stream *s, uint64_t position);
 void order_saw_event(event *e);
 
+/* Frees the lane of a stream that was removed from its context, if its tasks are done; otherwise the next stream that
+ * needs a lane does so. The caller has a reference to the stream, and holds no lock. */
+void order_forget(stream *s);
+
 /* Whether lanes and streams are consistent (base/invariant.h). The caller holds the lock of the lanes. */
 bool order_lanes_are_valid(void);
 

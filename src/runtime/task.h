@@ -37,6 +37,7 @@ typedef struct {
 } task_words;
 
 typedef struct task_kind task_kind;
+typedef struct task_wait task_wait; /* stall.h */
 
 /* A range of memory that a task reads or writes. */
 typedef struct {
@@ -61,6 +62,10 @@ struct task_kind {
   bool (*ready)(
       const task *t); /* for tasks that wait outside (outside.h): whether the wait is over. Called by any thread,
                                    under a spin lock */
+  void (*awaits)(const task *t, const stream *s, task_wait *out); /* for tasks that block: what the front task of s
+                                                                     waits for, as stall.h wants it. For the holder
+                                                                     of the run lock, while s is blocked. NULL: it may
+                                                                     end at any time */
   void (*describe)(const task *t, task_words *words); /* called before run(); NULL: the name is all there is to say */
   bool user_code; /* runs a function of the user's: on library threads only, as it may wait for locks that a thread
                      holds which waits for the stream */

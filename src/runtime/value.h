@@ -6,7 +6,7 @@
 #ifndef CANNON_RUNTIME_VALUE_H
 #define CANNON_RUNTIME_VALUE_H
 
-#include "runtime/stream.h"
+#include "runtime/waiters.h"
 
 typedef enum {
   VALUE_GEQ, /* (int64_t)(*word - value) >= 0 */
@@ -20,14 +20,10 @@ typedef enum {
 status value_write(void *word, uint64_t value, stream *s);
 status value_wait(void *word, uint64_t value, value_condition condition, stream *s);
 
-/* The number of streams that wait for a value. */
-extern _Atomic int value_n_waiting;
-static inline bool value_any(void) { return atomic_load_explicit(&value_n_waiting, memory_order_relaxed); }
+/* The streams that wait for a value. */
+extern INTERNAL waiters value_waiters;
+static inline bool value_any(void) { return waiters_any(&value_waiters); }
 
 /* Unblocks the streams whose condition holds now. No lock is held. */
 __attribute__((cold)) void value_look(void);
-
-/* Whether the list of waiting streams is consistent (base/invariant.h). The caller holds its lock. */
-bool value_list_is_valid(void);
-
 #endif

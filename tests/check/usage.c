@@ -120,6 +120,16 @@ static void double_destroy_in_thread(void) {
   pthread_create(&thread, NULL, destroy_twice, NULL);
   pthread_join(thread, NULL);
 }
+static void wait_for_destroyed_event(void) {
+  aclrtStream s;
+  aclrtEvent e;
+  aclrtCreateStream(&s);
+  aclrtCreateEvent(&e);
+  aclrtStreamWaitEvent(s, e);
+  aclrtDestroyEvent(e);
+  aclrtSynchronizeStreamWithTimeout(s, 50);
+  aclrtDestroyStreamForce(s);
+}
 static void launched_twice(void) {
   aclOpExecutor *e = prepare();
   aclnnAdd(NULL, 0, e, stream);
@@ -415,6 +425,7 @@ AROUND(use_of_destroyed_event);
 AROUND(use_of_destroyed_tensor);
 AROUND(owned_tensor);
 AROUND(double_destroy_in_thread);
+AROUND(wait_for_destroyed_event);
 AROUND(launched_twice);
 AROUND(stream_after_context);
 AROUND(stream_after_reset);
@@ -475,6 +486,7 @@ static const program programs[] = {
     FOUND(many_syncs, "misuse", "Submit all tasks and wait once"),
     FOUND(pageable_copies, "misuse", "aclrtMallocHost"),
     FOUND(unaligned_copies, "misuse", "up to 64 bytes"),
+    FOUND(wait_for_destroyed_event, "misuse", "which thread"),
     FOUND(destroyed_pending, "misuse", "Wait for the stream"),
     FOUND(capture_waits, "misuse", "move the call out of the capture"),
     {"finalized_pending", finalized_pending, "misuse", "aclFinalize while stream"},

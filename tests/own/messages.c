@@ -74,6 +74,105 @@ static void repeated_init_leaves_no_message(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* ---- which messages belong to a failure ---- */
+
+static void fail_with_size(void) {
+  void *p;
+  aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST);
+}
+
+/* As frameworks do: they ask which device is current before one is, and for the version of packages that may be
+ * absent. */
+static void probe(void) {
+  int32_t device;
+  char unknown[] = "no_such_package", version[256];
+  aclrtGetDevice(&device);
+  aclsysGetVersionStr(unknown, version);
+}
+
+typedef struct {
+  char text[2048];
+  bool probes_first, succeeds_between, reads_late;
+} probing;
+
+static void *fail_after_probes(void *arg) {
+  probing *p = arg;
+  uint32_t n;
+  if (p->probes_first) probe();
+  if (p->succeeds_between) aclrtGetDeviceCount(&n);
+  fail_with_size();
+  for (int i = 0; i < 3 && p->reads_late; i++) aclrtGetDeviceCount(&n);
+  const char *text = aclGetRecentErrMsg();
+  snprintf(p->text, sizeof p->text, "%s", text ? text : "");
+  return NULL;
+}
+
+static void the_message_of_a_probe_is_not_given_for_a_later_failure(void **state) {
+  (void)state;
+  static probing p = {.probes_first = true, .succeeds_between = true, .reads_late = true};
+  on_thread(fail_after_probes, &p);
+  assert_non_null(strstr(p.text, "aclrtMalloc: "));
+  assert_null(strstr(p.text, "aclrtGetDevice: "));
+  assert_null(strstr(p.text, "aclsysGetVersionStr"));
+  assert_null(strchr(p.text, '\n'));
+}
+
+/* Failures in a row may be one matter: no message is lost. */
+static void messages_of_failures_in_a_row_are_given_together(void **state) {
+  (void)state;
+  static probing p = {.probes_first = true};
+  on_thread(fail_after_probes, &p);
+  const char *newest = strstr(p.text, "aclrtMalloc: "), *middle = strstr(p.text, "aclsysGetVersionStr: "),
+             *oldest = strstr(p.text, "aclrtGetDevice: ");
+  assert_true(newest && middle && oldest);
+  assert_true(newest < middle && middle < oldest);
+}
+
+static void a_failure_while_cleaning_up_does_not_hide_the_first(void **state) {
+  (void)state;
+  void *p = dev_new(64);
+  fail_with_size();
+  CHECK_OK(aclrtFree(p));
+  CHECK_FAILS(aclrtFree(p));
+  const char *text = aclGetRecentErrMsg();
+  assert_non_null(text);
+  assert_non_null(strstr(text, "aclrtFree: "));
+  assert_non_null(strstr(text, "aclrtMalloc: "));
+}
+
+static void *only_probe(void *unused) {
+  probe();
+  return unused;
+}
+
+/* With err_msg_mode 1 a thread's failure removes its own older messages only. */
+static void threads_that_share_messages_keep_those_of_others(void **state) {
+  (void)state;
+  const char *path = "messages.json";
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("{\"err_msg_mode\": \"1\"}", file);
+  fclose(file);
+  CHECK_OK(aclFinalize());
+  CHECK_OK(aclInit(path));
+  remove(path);
+  uint32_t n;
+  void *p;
+  CHECK_FAILS(aclrtGetRunMode(NULL));
+  on_thread(only_probe, NULL);
+  CHECK_OK(aclrtGetDeviceCount(&n));
+  CHECK_FAILS(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST));
+  const char *text = aclGetRecentErrMsg();
+  assert_non_null(text);
+  assert_non_null(strstr(text, "aclrtMalloc: "));
+  assert_non_null(strstr(text, "aclsysGetVersionStr: "));
+  assert_non_null(strstr(text, "aclrtGetDevice: "));
+  assert_null(strstr(text, "aclrtGetRunMode: "));
+  assert_null(aclGetRecentErrMsg());
+  CHECK_OK(aclFinalize());
+  CHECK_OK(aclInit(NULL));
+}
+
 static void operator_messages_name_the_argument_and_the_shapes(void **state) {
   (void)state;
   void *a = dev_new(1024);
@@ -122,6 +221,10 @@ int main(void) {
       TEST(calls_that_need_several_servers_say_so),
       TEST(runtime_messages_name_the_argument),
       TEST(repeated_init_leaves_no_message),
+      TEST(the_message_of_a_probe_is_not_given_for_a_later_failure),
+      TEST(messages_of_failures_in_a_row_are_given_together),
+      TEST(a_failure_while_cleaning_up_does_not_hide_the_first),
+      TEST(threads_that_share_messages_keep_those_of_others),
       TEST(operator_messages_name_the_argument_and_the_shapes),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);

@@ -95,11 +95,27 @@ static void misuse_is_reported(void **state) {
   CHECK_OK(aclrtCntNotifyDestroy(count));
 }
 
+/* A device has 8192 notifies. Tasks that still use a destroyed one do not count. */
+static void a_destroyed_notify_is_free_although_tasks_use_it(void **state) {
+  (void)state;
+  gate *g = gate_close(stream);
+  for (int i = 0; i < 10000; i++) {
+    aclrtNotify notify;
+    CHECK_OK(aclrtCreateNotify(&notify, 0));
+    CHECK_OK(aclrtRecordNotify(notify, stream));
+    CHECK_OK(aclrtWaitAndResetNotify(notify, stream, 0));
+    CHECK_OK(aclrtDestroyNotify(notify));
+  }
+  gate_open(g);
+  CHECK_OK(aclrtSynchronizeStream(stream));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       CAPTURE_TEST(a_graph_waits_and_records),
       CAPTURE_TEST(threads_alternate_through_notifies),
       CAPTURE_TEST(misuse_is_reported),
+      CAPTURE_TEST(a_destroyed_notify_is_free_although_tasks_use_it),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -68,6 +68,62 @@ static void every_priority_of_the_range_is_kept(void **state) {
   }
 }
 
+/* ---- short-lived streams ---- */
+
+/* Handles are slots of a table, and the slot that has been free for longest is used next, once 64 are free. So a
+ * program has few different handles in a row if and only if each stream that it destroys is free at once. */
+enum { SHORT_LIVES = 2000, MOST_SLOTS = 128 };
+
+static int different_handles(const void *const *handle) {
+  int n = 0;
+  for (int i = 0; i < SHORT_LIVES; i++) {
+    int k = 0;
+    while (k < i && handle[k] != handle[i]) k++;
+    n += k == i;
+  }
+  return n;
+}
+
+typedef enum { SYNCHRONISED, DESTROYED_WITH_TASKS, DESTROYED_BY_FORCE, OF_A_CONTEXT, N_SHORT_LIVES } short_life;
+
+/* p: 64 bytes of its own, since a task may still run when its stream was destroyed by force. */
+static aclrtStream live_and_die(short_life kind, void *p) {
+  aclrtContext own = NULL, before = NULL;
+  if (kind == OF_A_CONTEXT) {
+    CHECK_OK(aclrtGetCurrentContext(&before));
+    CHECK_OK(aclrtCreateContext(&own, 0));
+  }
+  const aclrtStream stream = stream_new();
+  aclrtEvent event = NULL;
+  CHECK_OK(aclrtCreateEvent(&event));
+  CHECK_OK(aclrtMemsetAsync(p, 64, 0, 64, stream));
+  CHECK_OK(aclrtRecordEvent(event, stream));
+  CHECK_OK(aclrtDestroyEvent(event));
+  if (kind == SYNCHRONISED) CHECK_OK(aclrtSynchronizeStream(stream));
+  if (kind == DESTROYED_BY_FORCE)
+    CHECK_OK(aclrtDestroyStreamForce(stream));
+  else
+    CHECK_OK(aclrtDestroyStream(stream));
+  if (kind == OF_A_CONTEXT) {
+    CHECK_OK(aclrtDestroyContext(own));
+    CHECK_OK(aclrtSetCurrentContext(before));
+  }
+  return stream;
+}
+
+static void a_destroyed_stream_is_free_at_once(void **state) {
+  (void)state;
+  static const void *handle[SHORT_LIVES];
+  char *p = dev_new(64 * SHORT_LIVES * N_SHORT_LIVES);
+  for (short_life kind = 0; kind < N_SHORT_LIVES; kind++) {
+    for (int i = 0; i < SHORT_LIVES; i++) handle[i] = live_and_die(kind, p + 64 * (SHORT_LIVES * kind + i));
+    const int n = different_handles(handle);
+    if (n > MOST_SLOTS) print_error("%d streams, destroyed in way %d, had %d handles\n", SHORT_LIVES, kind, n);
+    assert_true(n <= MOST_SLOTS);
+  }
+  CHECK_OK(aclrtFree(p));
+}
+
 /* ---- streams destroyed by force ---- */
 
 /* A device would have begun the first tasks before the next call, so they must run although streams are run lazily
@@ -217,6 +273,7 @@ int main(void) {
       TEST(host_functions_of_many_streams_run_at_once),
       TEST(work_is_done_although_no_thread_waits),
       TEST(every_priority_of_the_range_is_kept),
+      TEST(a_destroyed_stream_is_free_at_once),
       TEST(tasks_that_would_have_begun_run_despite_forced_destruction),
       TEST(a_waiting_thread_learns_that_its_tasks_were_dropped),
       TEST(pinned_memory_is_aligned_to_pages),

@@ -97,11 +97,110 @@ static void simple_operators_need_no_workspace(void **state) {
   CHECK_OK(aclrtFree(a));
 }
 
+/* ---- executors that are never launched ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define REUSES_EXECUTORS 0
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define REUSES_EXECUTORS 0
+#  endif
+#endif
+#ifndef REUSES_EXECUTORS
+#  define REUSES_EXECUTORS 1
+#endif
+
+enum { ASKS = 20000, MOST_EXECUTORS = 2000, KEPT = 600 };
+
+/* Asks for the workspace of an addition. x: a tensor that lives longer than the call; NULL: none does. */
+static aclOpExecutor *ask(void *a, aclTensor *x) {
+  uint64_t bytes;
+  aclOpExecutor *executor = NULL;
+  aclTensor *own = TENSOR(a, ACL_FLOAT, 2);
+  aclScalar *one = float_scalar(1);
+  CHECK_OK(aclnnAddGetWorkspaceSize(x ? x : own, own, one, x ? x : own, &bytes, &executor));
+  aclDestroyTensor(own);
+  aclDestroyScalar(one);
+  return executor;
+}
+
+static int compare(const void *a, const void *b) {
+  const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* How many different executors a program gets that only asks. */
+static int different_executors(void *a, aclTensor *x) {
+  uintptr_t *seen = malloc(ASKS * sizeof *seen);
+  int n = 0;
+  assert_non_null(seen);
+  for (int i = 0; i < ASKS; i++) seen[i] = (uintptr_t)ask(a, x);
+  qsort(seen, ASKS, sizeof *seen, compare);
+  for (int i = 0; i < ASKS; i++) n += i == 0 || seen[i] != seen[i - 1];
+  free(seen);
+  return n;
+}
+
+/* The second time, one of the tensors lives on: that the other one is gone suffices. */
+static void a_program_that_only_asks_for_workspaces_does_not_grow(void **state) {
+  (void)state;
+  if (!REUSES_EXECUTORS) skip();
+  void *a = dev_filled(0, 8);
+  aclTensor *x = TENSOR(a, ACL_FLOAT, 2);
+  const int n_own = different_executors(a, NULL), n_shared = different_executors(a, x);
+  print_message("%d calls gave %d and %d different executors\n", ASKS, n_own, n_shared);
+  assert_true(n_own <= MOST_EXECUTORS);
+  assert_true(n_shared <= MOST_EXECUTORS);
+  CHECK_OK(aclDestroyTensor(x));
+  CHECK_OK(aclrtFree(a));
+}
+
+/* Executors are kept while their tensors live; and repeatable ones until they are destroyed. */
+static void executors_that_may_be_launched_are_kept(void **state) {
+  (void)state;
+  if (!REUSES_EXECUTORS) skip();
+  float *a = DEV_FLOATS(0, 0), *b = DEV_FLOATS(1, 2);
+  aclTensor *sum = TENSOR(a, ACL_FLOAT, 2), *x = TENSOR(b, ACL_FLOAT, 2), *gone = TENSOR(b, ACL_FLOAT, 2);
+  aclScalar *one = float_scalar(1);
+  aclOpExecutor *kept[KEPT], *again = NULL;
+  uint64_t bytes;
+  for (int i = 0; i < KEPT; i++) {
+    CHECK_OK(aclnnAddGetWorkspaceSize(sum, x, one, sum, &bytes, &kept[i]));
+    ask(a, NULL);
+  }
+  CHECK_OK(aclnnAddGetWorkspaceSize(sum, gone, one, sum, &bytes, &again));
+  CHECK_OK(aclSetAclOpExecutorRepeatable(again));
+  CHECK_OK(aclDestroyTensor(gone));
+  different_executors(a, NULL);
+  for (int i = 0; i < KEPT; i++) CHECK_OK(aclnnAdd(NULL, 0, kept[i], NULL));
+  CHECK_OK(aclnnAdd(NULL, 0, again, NULL));
+  CHECK_OK(aclrtSynchronizeStream(NULL));
+  ASSERT_FLOATS(a, KEPT + 1, 2 * (KEPT + 1));
+  CHECK_OK(aclDestroyAclOpExecutor(again));
+  CHECK_OK(aclDestroyTensor(sum));
+  CHECK_OK(aclDestroyTensor(x));
+  CHECK_OK(aclDestroyScalar(one));
+  CHECK_OK(aclrtFree(a));
+  CHECK_OK(aclrtFree(b));
+}
+
+/* Some programs destroy the tensors a little early. */
+static void an_executor_outlives_its_tensors_for_a_while(void **state) {
+  (void)state;
+  float *a = DEV_FLOATS(1, 2);
+  for (int i = 0; i < 1000; i++) CHECK_OK(aclnnAdd(NULL, 0, ask(a, NULL), NULL));
+  CHECK_OK(aclrtSynchronizeStream(NULL));
+  CHECK_OK(aclrtFree(a));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       OP_TEST(short_and_non_device_workspaces_are_refused),
       OP_TEST(workspace_suffices_and_is_not_overrun),
       OP_TEST(simple_operators_need_no_workspace),
+      OP_TEST(a_program_that_only_asks_for_workspaces_does_not_grow),
+      OP_TEST(executors_that_may_be_launched_are_kept),
+      OP_TEST(an_executor_outlives_its_tensors_for_a_while),
   };
   return cmocka_run_group_tests(tests, device_up, device_down);
 }

@@ -39,6 +39,7 @@ set(long_tests
   "own[.](fork|record|plan|schedule|graph|host_access|cannon_pool|fork_calls) 6 15"
   "own[.]hccl_(failures|waits) 9 25"
   "own[.]hccl_schedule 4 25"
+  "own[.]stalls 10 15"
   "hosts[.]hccl 20 25"
   "conformance[.](notify|event|capture|share|stream) 2 15"
   "stress[.]plan 10 20"

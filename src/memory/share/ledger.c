@@ -12,6 +12,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "base/threads.h"
 #include "memory/share/machine.h"
 
 enum { PATIENCE_MS = 200 };
@@ -121,12 +122,14 @@ static void start_serving(machine_place *own) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&thread, NULL, ledger_serve_loop, own);
-  if (!error)
+  if (!error) {
+    atomic_fetch_add(&threads_of_library, 1);
     pthread_detach(thread);
-  else
+  } else {
     log_line(LOG_WARNING,
              "memory that is only kept is not given to other processes, since no thread can be started: %s",
              strerror(error));
+  }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
