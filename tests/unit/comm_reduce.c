@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "comm/reduce_level.h"
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "tensor/dtype.h"
 #include "unit.h"
 

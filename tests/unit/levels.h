@@ -3,7 +3,7 @@
 #ifndef CANNON_TESTS_UNIT_LEVELS_H
 #define CANNON_TESTS_UNIT_LEVELS_H
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/engine/loops.h"
 
 extern const kernel_loops LEVEL_BASED(loops);

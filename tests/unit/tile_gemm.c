@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "kernel/engine/level.h"
+#include "kernel/engine/level_choice.h"
 #include "kernel/product/tile_kernel.h"
 #include "tensor/dtype.h"
 #include "unit.h"
