@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/kernel/engine/vmath_pieces.h to standard output: piecewise polynomials for the functions at the end of
-this file. Needs mpmath and NumPy; not part of the build."""
+"""Writes src/kernel/engine/vmath/vmath_pieces.h to standard output: piecewise polynomials for the functions at the end
+of this file. Needs mpmath and NumPy; not part of the build."""
 import mpmath as mp
 from numpy import float32
 

@@ -93,7 +93,7 @@ def main():
         sys.exit("\n".join(faults))
 
     lines = ["/* Written by scripts/gen_devices.py from devices/; do not edit. */",
-             '#include "runtime/profile.h"', "", "const device_profile profile_table[] = {"]
+             '#include "runtime/dry/profile.h"', "", "const device_profile profile_table[] = {"]
     for name, values in rows:
         lines.append(f'    {{.soc_name = "{name}",')
         lines += [f"     .{field} = {value}u{'l' if value >> 32 else ''}," for field, value in values]

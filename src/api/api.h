@@ -24,8 +24,8 @@
 
 #include "acl/acl.h"
 #include "base/error_calls.h"
-#include "base/faults.h"
 #include "base/hooks.h"
+#include "base/settings/faults.h"
 #include "base/status.h"
 #include "trace/timeline.h"
 
@@ -45,7 +45,8 @@ static inline aclError api_result(status st, const api_call *call) {
   return likely(st == ST_OK) ? ACL_SUCCESS : error_publish(st, call->name);
 }
 
-/* The status of a call that has waited for tasks with the result st; a failure may be injected (base/faults.h). */
+/* The status of a call that has waited for tasks with the result st; a failure may be injected
+ * (base/settings/faults.h). */
 static inline status api_synchronised(status st) {
   const char *const spec = fault_due(FAULT_SYNC, NULL);
   if (likely(!spec || st != ST_OK)) return st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for the capture of streams, and for the model instances (graphs) that a capture makes. */
-#include "runtime/capture.h"
+#include "runtime/graph/capture.h"
 
 #include "api/api.h"
 #include "runtime/context.h"

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "memory/memory.h"
 #include "runtime/abort.h"
-#include "runtime/peer.h"
+#include "runtime/memory/peer.h"
 #include "trace/load.h"
 
 aclError aclrtSetDevice(int32_t deviceId) { API(device_set(deviceId)); }

@@ -2,8 +2,8 @@
 /* Entry points for the memory of media processing (DVPP); no other part of DVPP is implemented. */
 #include "acl/dvpp/hi_media_common.h"
 #include "acl/ops/acl_dvpp.h"
-#include "api/allocate.h"
 #include "api/api.h"
+#include "api/memory/allocate.h"
 #include "memory/memory.h"
 #include "runtime/device.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for events. */
-#include "runtime/event.h"
+#include "runtime/wait/event.h"
 
 #include <string.h>
 
 #include "api/api.h"
-#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "runtime/event_share.h"
+#include "runtime/graph/capture.h"
 #include "runtime/python_place.h"
+#include "runtime/wait/event_share.h"
 
 enum { PLAIN_FLAGS = ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE };
 

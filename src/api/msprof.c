@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/hash.h"
+#include "base/store/hash.h"
 
 ACL_FUNC_VISIBILITY uint64_t MsprofSysCycleTime(void);
 ACL_FUNC_VISIBILITY uint64_t MsprofGetHashId(const char *text, size_t length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for notifies and count notifies. */
-#include "runtime/notify.h"
+#include "runtime/wait/notify.h"
 
 #include "api/api.h"
 #include "runtime/context.h"

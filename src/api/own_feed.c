@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/handles.h"
+#include "base/store/handles.h"
 #include "feed/feed.h"
 #include "feed/meter.h"
 #include "feed/reader.h"

@@ -3,7 +3,7 @@
 #include "cannon/marks.h"
 
 #include "api/api.h"
-#include "trace/record_marks.h"
+#include "trace/record/record_marks.h"
 
 uint32_t cannon_mark_module(const char *name, const char *type, uint32_t parent) {
   API_ENTER();

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/handles.h"
+#include "base/store/handles.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/task_record.h"

@@ -3,9 +3,9 @@
 #include "runtime/stream.h"
 
 #include "api/api.h"
-#include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/graph/capture.h"
 
 enum { KNOWN_FLAGS = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_HUGE };
 

@@ -7,7 +7,7 @@
 #include "acl/acl_tdt.h"
 #include "api/api.h"
 #include "api/tdt.h"
-#include "base/handles.h"
+#include "base/store/handles.h"
 #include "feed/channel.h"
 #include "memory/memory.h"
 #include "memory/space.h"

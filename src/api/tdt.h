@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What api/op_compiler.c uses of channels: the operators by name InitData and GetNext. */
+/* What api/op/op_compiler.c uses of channels: the operators by name InitData and GetNext. */
 #ifndef CANNON_API_TDT_H
 #define CANNON_API_TDT_H
 

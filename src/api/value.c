@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points for values in device memory that streams write and wait for. */
-#include "runtime/value.h"
+#include "runtime/wait/value.h"
 
 #include "api/api.h"
 #include "runtime/context.h"

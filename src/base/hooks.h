@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks that the recorder (trace/record.c), the memory debugger, the call-site counters and the checker (check/)
- * listen to. They are the few places at which memory changes hands, at which an order between streams is settled, or at
- * which a task is submitted. Listeners are added when the library is loaded or first used; without any, each place
- * costs one load and a branch.
+/* The hooks that the recorder (trace/record/record.c), the memory debugger, the call-site counters and the checker
+ * (check/) listen to. They are the few places at which memory changes hands, at which an order between streams is
+ * settled, or at which a task is submitted. Listeners are added when the library is loaded or first used; without any,
+ * each place costs one load and a branch.
  *
  * A free is reported before the memory can be handed out again, an allocation before the caller gets it; an event's
  * record is reported before a wait can see it, waits and the other steps afterwards. So listeners see an order that

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/hooks.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "check/finding.h"
 #include "check/findings_write.h"
 #include "trace/stack.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/lock.h"
+#include "base/store/hash.h"
 #include "check/findings_write.h"
 #include "trace/stack.h"
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/settings/variables.h"
 #include "base/text.h"
-#include "base/variables.h"
 #include "check/findings_print.h"
 #include "trace/stack.h"
 

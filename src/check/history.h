@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/hooks.h"
-#include "base/tree.h"
+#include "base/store/tree.h"
 #include "check/clocks.h"
 
 typedef struct {

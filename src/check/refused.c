@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "check/check.h"
 #include "check/finding.h"
-#include "check/handle_table.h"
+#include "check/leaks/handle_table.h"
 #include "trace/stack.h"
 
 /* Which errors are findings, by their words; the first row that fits counts. A row whose cure is NULL is no finding. */

@@ -9,7 +9,7 @@
 #define CANNON_CHECK_SHADOW_H
 
 #include "base/hooks.h"
-#include "base/tree.h"
+#include "base/store/tree.h"
 #include "check/byte_set.h"
 #include "check/finding.h"
 

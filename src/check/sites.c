@@ -2,7 +2,7 @@
 /* Counters by call site: with CANNON_SITES=1, and if somebody reads them (CANNON_STATS_DIR), allocations are counted by
  * the place in the program that made them, in the table of trace/stats.h. */
 #include "base/hooks.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "trace/stats_write.h"
 
 static void count_alloc(const hook_block *b) {

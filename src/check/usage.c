@@ -12,7 +12,7 @@
 #include "base/hooks.h"
 #include "base/lock.h"
 #include "check/check.h"
-#include "check/handle_table.h"
+#include "check/leaks/handle_table.h"
 #include "trace/stack.h"
 
 /* Advice about speed needs that many of the same: once or twice they cost nothing. SMALL: a task on so few bytes is

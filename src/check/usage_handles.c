@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "check/handle_table.h"
+#include "check/leaks/handle_table.h"
 #include "check/usage.h"
 #include "trace/stack.h"
 

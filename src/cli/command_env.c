@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon env: prints the environment as export commands for a POSIX shell. */
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "cli/commands.h"
 #include "cli/environment.h"
 

@@ -6,7 +6,7 @@
 #include "cli/environment.h"
 #include "cli/figures.h"
 #include "memory/rules.h"
-#include "runtime/profile.h"
+#include "runtime/dry/profile.h"
 
 #include "acl/acl.h"
 

@@ -11,17 +11,17 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "check/leaks_report.h"
-#include "cli/advise_report.h"
-#include "cli/atc_json.h"
-#include "cli/check_report.h"
+#include "check/leaks/leaks_report.h"
+#include "cli/atc/atc_json.h"
+#include "cli/check/check_report.h"
 #include "cli/figures.h"
-#include "cli/memory_report.h"
-#include "cli/model_command.h"
-#include "cli/plan_csv.h"
-#include "cli/plan_draw.h"
-#include "cli/replay_report.h"
-#include "trace/record_code.h"
+#include "cli/fit/advise_report.h"
+#include "cli/fit/memory_report.h"
+#include "cli/model/model_command.h"
+#include "cli/plan/plan_csv.h"
+#include "cli/plan/plan_draw.h"
+#include "cli/replay/replay_report.h"
+#include "trace/record/record_code.h"
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 

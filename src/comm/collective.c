@@ -8,13 +8,13 @@
 #include "base/invariant.h"
 #include "comm/collective_private.h"
 #include "comm/dry_collective.h"
-#include "comm/hosts.h"
-#include "comm/wide.h"
+#include "comm/net/hosts.h"
+#include "comm/schedule/wide.h"
 #include "memory/memory.h"
-#include "runtime/capture.h"
-#include "runtime/outside.h"
+#include "runtime/graph/capture.h"
 #include "runtime/scheduler.h"
 #include "runtime/task_tell.h"
+#include "runtime/wait/outside.h"
 
 enum {
   COST_NS = 500,

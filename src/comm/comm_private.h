@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "comm/communicator.h"
 #include "comm/job.h"
 #include "comm/neighbour.h"
-#include "comm/net.h"
+#include "comm/net/net.h"
 #include "comm/node.h"
 #include "runtime/object.h"
 

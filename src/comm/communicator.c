@@ -7,22 +7,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/log.h"
-#include "comm/bootstrap.h"
+#include "base/store/hash.h"
 #include "comm/comm_private.h"
 #include "comm/comm_settings.h"
-#include "comm/hosts.h"
-#include "comm/rank_table.h"
+#include "comm/net/hosts.h"
+#include "comm/start/bootstrap.h"
+#include "comm/start/rank_table.h"
 #include "comm/sub.h"
 #include "comm/waits.h"
 #include "memory/memory.h"
 #include "memory/share/machine.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "runtime/outside.h"
 #include "runtime/scheduler.h"
+#include "runtime/wait/outside.h"
 
 enum { SPIN_NS = 20 * 1000 }; /* where each rank can have a processor */
 enum { COMM_VERSION = 1 };

@@ -5,10 +5,10 @@
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "comm/cost.h"
-#include "comm/hosts.h"
+#include "comm/net/hosts.h"
+#include "comm/schedule/cost.h"
 #include "runtime/device.h"
-#include "runtime/dry_clock.h"
+#include "runtime/dry/dry_clock.h"
 
 /* Set by the first collective. */
 static struct {

@@ -9,7 +9,7 @@
 #include "comm/comm_types.h"
 #include "comm/node.h"
 #include "comm/reduce.h"
-#include "runtime/dry.h"
+#include "runtime/dry/dry.h"
 
 enum { JOB_MOST_RANKS = 64, JOB_WITHOUT_REDUCTION = COMM_N_REDUCTIONS };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "comm/collective_private.h"
-#include "comm/hosts.h"
+#include "comm/net/hosts.h"
 
 /* A tag for each message under way: of the communicator, its call, the part and both ranks (splitmix64's mixing). */
 static uint64_t messages_mix(uint64_t x) {

@@ -18,8 +18,8 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "memory/budget.h"
-#include "runtime/outside.h"
 #include "runtime/scheduler.h"
+#include "runtime/wait/outside.h"
 
 enum { PAGE_FILE_BYTES = 4096 };
 static const uint64_t WATCH_NS = 100 * 1000 * 1000; /* how often the listener looks at processes and timeouts */

@@ -9,7 +9,7 @@
 #include "comm/dry_collective.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
-#include "runtime/outside.h"
+#include "runtime/wait/outside.h"
 
 uint32_t collective_member_of(const collective *op, const collective_part *p, uint32_t i) {
   if (p->kind != COMM_SEND && p->kind != COMM_RECV) return i;
@@ -76,8 +76,8 @@ static uint64_t part_previous(const collective_part *p) {
   return p->number > places ? p->number - places : 0;
 }
 
-/* In a dry run (runtime/dry.h): payloads that job_is_skipped() are left out. Of others, what is not real is made zeros.
- * What comes is taken for as real as what this rank brings. */
+/* In a dry run (runtime/dry/dry.h): payloads that job_is_skipped() are left out. Of others, what is not real is made
+ * zeros. What comes is taken for as real as what this rank brings. */
 static void part_arrive_dry(collective_part *p) {
   p->dry_real = dry_is_real(p->send_view, p->send_bytes);
   if (p->send_bytes <= DRY_SMALL_BYTES) dry_zero_unreal(p->send_view, p->send_bytes);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "base/sync.h"
-#include "base/variables.h"
 #include "comm/waits.h"
 #include "runtime/scheduler.h"
 

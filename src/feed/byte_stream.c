@@ -11,8 +11,8 @@
 
 #include <zlib.h>
 
-#include "base/faults.h"
 #include "base/file.h"
+#include "base/settings/faults.h"
 
 enum { BUFFER_BYTES = 1 << 17, GZIP_ONLY = 15 + 16 /* zlib's window of 32 KiB, with gzip's header */ };
 

@@ -10,7 +10,7 @@
 #include "feed/ring.h"
 #include "feed/shuffle.h"
 #include "runtime/context.h"
-#include "runtime/event.h"
+#include "runtime/wait/event.h"
 
 /* How records come to the device. */
 typedef enum {

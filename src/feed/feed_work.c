@@ -9,7 +9,7 @@
 #include "base/invariant.h"
 #include "feed/feed_private.h"
 #include "memory/huge.h"
-#include "runtime/copy.h"
+#include "runtime/memory/copy.h"
 #include "trace/stats_write.h"
 #include "trace/timeline.h"
 

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/faults.h"
-#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
+#include "base/settings/faults.h"
+#include "base/store/host_page.h"
 #include "memory/fault.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/faults.h"
 #include "base/invariant.h"
+#include "base/settings/faults.h"
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 

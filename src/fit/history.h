@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a recorded run held in its devices' memory, when, and for whom: the model that `cannon memory` shows and that
- * `cannon advise` plans with. It is read from a recording (trace/record_code.h), whose contents are not trusted.
+ * `cannon advise` plans with. It is read from a recording (trace/record/record_code.h), whose contents are not trusted.
  *
  * Time is counted twice. A *moment* is the number of an entry of the recording, so moments order allocations, frees and
  * tasks as the program made them. Nanoseconds are the host's, since the recording began; a task also has the time that
- * it takes on the device, as measured or, in a dry run, as the device's model has it (runtime/roofline.h).
+ * it takes on the device, as measured or, in a dry run, as the device's model has it (runtime/dry/roofline.h).
  *
  * A framework takes large blocks from the library and cuts its tensors from them. Where it tells so (mstx regions), the
  * large block is a *segment* and its tensors are blocks whose `segment` it is; the segment's own bytes that no tensor

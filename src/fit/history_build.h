@@ -6,7 +6,7 @@
 
 #include "fit/history.h"
 #include "fit/history_live.h"
-#include "trace/record_code.h"
+#include "trace/record/record_code.h"
 
 enum { HISTORY_MODULES_DEEP = 256 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fit/history_build.h"
-#include "trace/record_read.h"
+#include "trace/record/record_read.h"
 
 enum { MOST_NUMBERS = 1 << 20 }; /* of sites: the writer has fewer stacks */
 /* The largest block that is believed: a device has 1 TiB of addresses. So sums of blocks do not overflow, nor do signed

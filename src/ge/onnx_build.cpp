@@ -19,7 +19,7 @@
 #include "acl/acl.h"
 #include "cannon/model.h"
 #include "ge/ascend_string.h"
-#include "graph/option_texts.h"
+#include "graph/file/option_texts.h"
 
 #define GE_EXPORTED __attribute__((visibility("default")))
 

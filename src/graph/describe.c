@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 #include "op/choice.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "graph/ir.h"
 #include "graph/uses.h"
 #include "op/executor.h"

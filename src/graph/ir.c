@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "graph/nodes.h"
 #include "op/executor.h"
 #include "tensor/objects.h"

@@ -15,7 +15,7 @@
 #ifndef CANNON_GRAPH_IR_H
 #define CANNON_GRAPH_IR_H
 
-#include "base/region.h"
+#include "base/store/region.h"
 #include "op/op.h"
 
 typedef enum { STORAGE_TEMPORARY, STORAGE_INPUT, STORAGE_OUTPUT, STORAGE_CONSTANT } storage_kind;

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/lock.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
+#include "base/store/hash.h"
+#include "graph/file/om.h"
+#include "graph/file/weight_files.h"
 #include "graph/layout.h"
-#include "graph/om.h"
 #include "graph/outputs.h"
 #include "graph/ports.h"
 #include "graph/program.h"
 #include "graph/tune_file.h"
-#include "graph/weight_files.h"
 #include "graph/weights.h"
 #include "memory/memory.h"
 

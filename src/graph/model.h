@@ -13,7 +13,7 @@
 #include "graph/aipp.h"
 #include "graph/gears.h"
 #include "graph/optimize.h"
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/tune.h"
 #include "runtime/stream.h"
 

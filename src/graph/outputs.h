@@ -4,8 +4,8 @@
 #ifndef CANNON_GRAPH_OUTPUTS_H
 #define CANNON_GRAPH_OUTPUTS_H
 
+#include "graph/file/om.h"
 #include "graph/model.h"
-#include "graph/om.h"
 
 /* Replaces the model's outputs by those that were chosen, if there are some. ST_INVALID_PARAM: one is unknown. */
 status outputs_choose(onnx_model *m, const om_output *given, int n_given);

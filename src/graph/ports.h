@@ -3,8 +3,8 @@
 #ifndef CANNON_GRAPH_PORTS_H
 #define CANNON_GRAPH_PORTS_H
 
+#include "graph/file/om.h"
 #include "graph/model.h"
-#include "graph/om.h"
 #include "graph/onnx/convert.h"
 
 bool port_is_open(const model_port *p);

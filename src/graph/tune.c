@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "op/executor.h"
 #include "runtime/parallel.h"
 

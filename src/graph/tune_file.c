@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/hash.h"
+#include "base/settings/variables.h"
+#include "base/store/hash.h"
 #include "base/text.h"
-#include "base/variables.h"
 
 #define MAGIC "cannon tuned 1 "
 

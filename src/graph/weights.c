@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/hash.h"
 #include "base/invariant.h"
+#include "base/store/hash.h"
 #include "memory/memory.h"
 
 enum { COPIED_BYTES = 4 << 20 }; /* at once */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/invariant.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 
 enum { USUAL_LIMIT = 65530, PROGRAMS_SHARE = 8 /* an 8th of the kernel's limit is left to the program */ };
 

@@ -22,7 +22,7 @@ typedef struct {
   void *site;            /* return address of the call, for advice */
   const char *call;      /* the entry point, for messages; NULL: a task of a stream */
   uint32_t stream, task; /* if call is NULL: their numbers */
-  uint32_t value;        /* of a dry run: of which line the host gets a value (runtime/dry_values.h); 0: of none */
+  uint32_t value;        /* of a dry run: of which line the host gets a value (runtime/dry/dry_values.h); 0: of none */
 } fault_copy;
 
 /* The copy that the thread executes now, for the handler; NULL: none. Set and cleared around each copy, by a store

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
-#include "base/sparse.h"
+#include "base/store/sparse.h"
 #include "memory/memory.h"
 
 /* What is recorded of a page; all zero: nothing. */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/device_number.h"
-#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "base/settings/faults.h"
 #include "memory/fault.h"
 #include "memory/host.h"
 #include "memory/pool/stream_pool.h"

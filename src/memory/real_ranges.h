@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which bytes of device memory have contents in a dry run (runtime/dry.h): disjoint ranges, neighbours joined. All
+/* Which bytes of device memory have contents in a dry run (runtime/dry/dry.h): disjoint ranges, neighbours joined. All
  * other bytes count as zeros, whatever their memory holds. The caller serialises all calls. */
 #ifndef CANNON_MEMORY_REAL_RANGES_H
 #define CANNON_MEMORY_REAL_RANGES_H

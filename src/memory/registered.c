@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
+#include "base/store/host_page.h"
 #include "memory/intervals.h"
 
 typedef struct {

@@ -10,10 +10,10 @@
 #include "op/choice.h"
 #include "op/dry_launch.h"
 #include "runtime/device.h"
-#include "runtime/dry.h"
-#include "runtime/dry_clock.h"
-#include "runtime/residency.h"
-#include "runtime/roofline.h"
+#include "runtime/dry/dry.h"
+#include "runtime/dry/dry_clock.h"
+#include "runtime/dry/roofline.h"
+#include "runtime/memory/residency.h"
 #include "trace/stats_write.h"
 
 static stats_op *account_row(op *o) {

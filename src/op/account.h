@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of operators: counters, and the time that the roofline model gives (runtime/roofline.h). Called by
+/* Statistics of operators: counters, and the time that the roofline model gives (runtime/dry/roofline.h). Called by
  * op/, by kernels (account_indexed()) and src/api, and only does something while the statistics are read
  * (trace_is_on()). Thread-safe. */
 #ifndef CANNON_OP_ACCOUNT_H

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "memory/memory.h"
 #include "op/executor.h"
-#include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/graph/capture.h"
 #include "tensor/format.h"
 #include "tensor/objects.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "memory/memory.h"
-#include "runtime/dry.h"
+#include "runtime/dry/dry.h"
 #include "tensor/objects.h"
 #include "trace/stats_write.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators in a dry run (runtime/dry.h): decides of each launch whether it is computed. */
+/* Operators in a dry run (runtime/dry/dry.h): decides of each launch whether it is computed. */
 #ifndef CANNON_OP_DRY_LAUNCH_H
 #define CANNON_OP_DRY_LAUNCH_H
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/faults.h"
 #include "base/invariant.h"
+#include "base/settings/faults.h"
 #include "memory/huge.h"
 #include "memory/memory.h"
 #include "op/account.h"
@@ -15,7 +15,7 @@
 #include "op/executor.h"
 #include "op/tensor_dump.h"
 #include "runtime/context.h"
-#include "runtime/dry.h"
+#include "runtime/dry/dry.h"
 #include "runtime/fault_task.h"
 #include "runtime/stream.h"
 #include "trace/stats_write.h"

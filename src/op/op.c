@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cache.h"
-#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/invariant.h"
+#include "base/settings/faults.h"
+#include "base/store/cache.h"
 #include "memory/huge.h"
 #include "op/account.h"
 #include "op/executor.h"

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-#include "base/cache.h"
 #include "base/invariant.h"
+#include "base/store/cache.h"
 #include "trace/timeline.h"
 
 enum { LEAST_NEW = 256 }; /* some 0.5 MB of executors */

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "replay/replay_allocator.h"
-#include "trace/record_read.h"
+#include "trace/record/record_read.h"
 
 /* unpacked; a packed file of a few KiB could unpack to any size */
 static const uint64_t MAX_FILE_BYTES = (uint64_t)1 << 30;

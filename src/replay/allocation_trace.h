@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace of allocations in memory. It is read from a recording of `cannon run --record` (trace/record_read.h) or
- * from text with one event per line; either may be compressed by gzip. Called by the commands `cannon replay` and
+/* A trace of allocations in memory. It is read from a recording of `cannon run --record` (trace/record/record_read.h)
+ * or from text with one event per line; either may be compressed by gzip. Called by the commands `cannon replay` and
  * `cannon plan` and by bench. Functions may be called from any thread; a trace is owned by its caller.
  *
  *   a ID SIZE    allocates SIZE bytes (1 or more) under ID, which must not be live

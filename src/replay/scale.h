@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a recorded step takes on N devices. The streams of the recorded ranks run again, with their tasks' time as it
- * was recorded and each collective's as the cost model has it (comm/cost.h) for a communicator that has grown: a stream
- * does one thing after the other, waits for the events that it waited for, and a collective begins when all of its
- * recorded ranks have come to it. The host is taken to be fast enough: pauses of a stream that no event explains are
- * left out. Called by `cannon scale`; not thread-safe. */
+ * was recorded and each collective's as the cost model has it (comm/schedule/cost.h) for a communicator that has grown:
+ * a stream does one thing after the other, waits for the events that it waited for, and a collective begins when all of
+ * its recorded ranks have come to it. The host is taken to be fast enough: pauses of a stream that no event explains
+ * are left out. Called by `cannon scale`; not thread-safe. */
 #ifndef CANNON_REPLAY_SCALE_H
 #define CANNON_REPLAY_SCALE_H
 
 #include "base/status.h"
-#include "comm/cost.h"
+#include "comm/schedule/cost.h"
 #include "replay/scale_trace.h"
 
 enum { SCALE_MAX_DEVICES = 1 << 20 };

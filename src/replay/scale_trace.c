@@ -8,7 +8,7 @@
 #include "comm/comm_types.h"
 #include "replay/allocation_trace.h"
 #include "replay/replay_allocator.h"
-#include "trace/record_read.h"
+#include "trace/record/record_read.h"
 
 /* ---- a table of numbers by key ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the streams of recorded ranks did, for `cannon scale`, as recordings (trace/record_code.h) have it. A rank is
- * one device of one recording. Called by replay/scale.c and the command; not thread-safe. */
+/* What the streams of recorded ranks did, for `cannon scale`, as recordings (trace/record/record_code.h) have it. A
+ * rank is one device of one recording. Called by replay/scale.c and the command; not thread-safe. */
 #ifndef CANNON_REPLAY_SCALE_TRACE_H
 #define CANNON_REPLAY_SCALE_TRACE_H
 

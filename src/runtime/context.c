@@ -8,12 +8,12 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "runtime/callback.h"
-#include "runtime/capture.h"
 #include "runtime/device.h"
+#include "runtime/graph/capture.h"
+#include "runtime/memory/stream_allocator.h"
 #include "runtime/scheduler.h"
-#include "runtime/stream_allocator.h"
-#include "runtime/stream_order.h"
 #include "runtime/task_tell.h"
+#include "runtime/wait/stream_order.h"
 #include "trace/stats_write.h"
 
 #ifdef CANNON_INVARIANTS

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "runtime/context.h"
-#include "runtime/profile.h"
+#include "runtime/dry/profile.h"
 
 /* ST_INVALID_DEVICE, with a message that names it, if the value of one of these variables is wrong:
  * there are no devices then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fault_task.h"
 
-#include "base/faults.h"
+#include "base/settings/faults.h"
 
 static status fault_run(task *t, stream *s) {
   (void)s;

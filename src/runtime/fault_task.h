@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A task that fails, in place of one whose failure is injected (base/faults.h). */
+/* A task that fails, in place of one whose failure is injected (base/settings/faults.h). */
 #ifndef CANNON_RUNTIME_FAULT_TASK_H
 #define CANNON_RUNTIME_FAULT_TASK_H
 

@@ -6,13 +6,13 @@
 
 #include "base/lock.h"
 #include "base/sanitizer.h"
-#include "base/sparse.h"
 #include "base/status.h"
+#include "base/store/sparse.h"
 #include "runtime/context.h"
-#include "runtime/event.h"
-#include "runtime/graph.h"
-#include "runtime/notify.h"
+#include "runtime/graph/graph.h"
 #include "runtime/stream.h"
+#include "runtime/wait/event.h"
+#include "runtime/wait/notify.h"
 
 /* The capacity is CANN's limits per device (1984 streams, 65536 events, 8192 notifies) times 16 devices, and more for
  * destroyed objects that tasks still hold. Memory is committed when slots are first used. The size of a slot is a power

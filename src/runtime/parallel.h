@@ -7,11 +7,11 @@
  *                   end waits only for chunks that another thread has begun, so a thread that gets no processor delays
  *                   nobody
  *
- * OMP_NUM_THREADS, affinity, the control groups' quotas, and what teams have won and lost lately (runtime/bank.h) bound
- * the size of a team. Which thread runs a chunk is not determined, so results must not depend on it, nor on the number
- * of threads or chunks. Threads are started by the first loop that needs them; if the host refuses, there are fewer.
- * They look for the next loop for a short while and then sleep. The child of a fork has none of them and starts its
- * own.
+ * OMP_NUM_THREADS, affinity, the control groups' quotas, and what teams have won and lost lately (runtime/bank.h)
+ * bound the size of a team. Which thread runs a chunk is not determined, so results must not depend on it, nor on the
+ * number of threads or chunks. Threads are started by the first loop that needs them; if the host refuses, there are
+ * fewer. They look for the next loop for a short while and then sleep. The child of a fork has none of them and starts
+ * its own.
  *
  * Called by kernels. Thread-safe. */
 #ifndef CANNON_RUNTIME_PARALLEL_H

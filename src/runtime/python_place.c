@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "base/settings/variables.h"
 #include "base/text.h"
-#include "base/variables.h"
 
 _Atomic bool python_place_on;
 

@@ -24,8 +24,8 @@ enum {
   TASK_GOES_ON = -2, /* at once: the task has more to do, and lets the stream look whether it is wanted otherwise */
 };
 
-/* What a recording (trace/record.h) has of a task that has run: nothing, its time as work of the device, or that the
- * stream came to the record of an event or passed the wait for one. Collectives are told by src/comm. */
+/* What a recording (trace/record/record.h) has of a task that has run: nothing, its time as work of the device, or that
+ * the stream came to the record of an event or passed the wait for one. Collectives are told by src/comm. */
 enum { TASK_TELLS_NOTHING, TASK_TELLS_WORK, TASK_TELLS_RECORD, TASK_TELLS_WAIT };
 
 /* What the profiler's timeline records of a task. */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "runtime/dry.h"
-#include "runtime/dry_clock.h"
-#include "runtime/event.h"
+#include "runtime/dry/dry.h"
+#include "runtime/dry/dry_clock.h"
+#include "runtime/wait/event.h"
 #include "trace/load.h"
 #include "trace/overlap.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "memory/memory.h"
-#include "runtime/graph.h"
+#include "runtime/graph/graph.h"
 
 _Static_assert((int)VMM_READ == (int)HOOK_READS && (int)VMM_WRITE == (int)HOOK_WRITES, "access as the hooks have it");
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cache.h"
 #include "base/invariant.h"
+#include "base/store/cache.h"
 
 /* More than any memory holds, and small enough for a sum of eight such terms not to overflow. */
 static const int64_t MAX_ELEMENTS = INT64_C(1) << 56;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/forks.h"
-#include "base/handles.h"
 #include "base/lock.h"
+#include "base/store/handles.h"
 
 typedef struct {
   handle h;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "acl/acl_prof.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "trace/profiler.h"
 
 enum { MAX_CHOICES = 9 };

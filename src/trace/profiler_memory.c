@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "trace/timeline.h"
 
 static _Atomic bool listens;

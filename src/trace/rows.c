@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/faults.h"
 #include "base/forks.h"
 #include "base/lock.h"
+#include "base/settings/faults.h"
 #include "base/status.h"
 #include "trace/shards.h"
 #include "trace/stats_write.h"

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/forks.h"
-#include "base/handles.h"
 #include "base/lock.h"
+#include "base/store/handles.h"
 #include "trace/timeline.h"
 
 typedef struct stamp {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/settings/variables.h"
 #include "base/sync.h"
-#include "base/variables.h"
 
 static stats_file *file;
 static bool on;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/device_number.h"
-#include "base/fault_specs.h"
+#include "base/settings/fault_specs.h"
 #include "trace/histogram.h"
 
 enum {
@@ -79,7 +79,7 @@ typedef struct {
   latency_histogram alloc, free;
 } stats_shard;
 
-/* What bounds a launch's time on a device, by the roofline of runtime/roofline.h. */
+/* What bounds a launch's time on a device, by the roofline of runtime/dry/roofline.h. */
 typedef enum {
   STATS_BOUND_LATENCY,
   STATS_BOUND_HOST_LINK,
@@ -119,7 +119,7 @@ typedef struct {
    * (docs/architecture.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
   counter outputs_peak_bytes; /* the most that one launch wrote, in elements of its outputs */
-  /* Estimates for the device of the profile (runtime/roofline.h). */
+  /* Estimates for the device of the profile (runtime/dry/roofline.h). */
   counter moved_bytes;              /* bytes of operands, counted once for each read and each write */
   counter operations;               /* two for each multiply-add of matrix products, otherwise one per element */
   counter device_ns;                /* the sum of bound_ns */
@@ -142,7 +142,7 @@ typedef struct {
   counter sent_bytes, received_bytes; /* of the program's buffers, by the counts of the calls */
   counter time_ns;                    /* from the moment at which the stream comes to a task to its end */
   counter exposed_ns;                 /* the part of it in which the device ran no other task (comm/account.c) */
-  /* Of a dry run, by the model (runtime/dry_clock.h): the time, the part of it in which the device would do nothing
+  /* Of a dry run, by the model (runtime/dry/dry_clock.h): the time, the part of it in which the device would do nothing
    * else (goes down too), and how long streams stood still for the last rank before. */
   counter dry_ns, dry_exposed_ns, dry_waited_ns;
 } stats_collective;
@@ -225,7 +225,7 @@ typedef struct {
   char first_words[192]; /* the message of the first, without the call and the code */
 } stats_error;
 
-/* An injected failure (base/faults.h). */
+/* An injected failure (base/settings/faults.h). */
 typedef struct {
   uint32_t place;  /* fault_place */
   uint64_t number; /* of the events of that place, from 1 */
@@ -241,7 +241,7 @@ typedef struct {
   uint64_t bytes, blocks; /* of device memory, as rounded */
 } stats_holder;
 
-/* A refused allocation of device memory (check/holders.c). */
+/* A refused allocation of device memory (check/leaks/holders.c). */
 typedef struct {
   int32_t device;
   uint32_t n_lines; /* that held memory; the first STATS_MAX_HOLDERS are in holders[], by bytes */
@@ -249,20 +249,20 @@ typedef struct {
   stats_holder asks, holders[STATS_MAX_HOLDERS];
 } stats_refusal;
 
-/* Copies to the host from a line of --values (base/dry_values.h): those that got a value, and those whose size is no
- * whole number of elements. */
+/* Copies to the host from a line of --values (base/settings/dry_values.h): those that got a value, and those whose size
+ * is no whole number of elements. */
 typedef struct {
   char site[64];
   counter copies, misfits;
 } stats_dry_value;
 
-/* A dry run (runtime/dry.h). Times are of the devices. */
+/* A dry run (runtime/dry/dry.h). Times are of the devices. */
 typedef struct {
   counter on;        /* 1: this was one */
   counter busy_ns;   /* the sum of all tasks' times */
   counter latest_ns; /* the latest clock of a stream: how long the tasks take at least, as they overlap */
   counter waited_ns; /* time of copies for which the host waited without a stream */
-  counter host;      /* dry_host of base/dry_options.h */
+  counter host;      /* dry_host of base/settings/dry_options.h */
   counter host_ns, host_waited_ns, n_submitted; /* the host's clock; its waits for devices; tasks that it submitted */
   char topology[32];                            /* by which collectives have their time; "": there were none */
   counter n_values;

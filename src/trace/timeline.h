@@ -23,7 +23,7 @@ enum {
   TIMELINE_WANTS_LOAD = 16,    /* how long tasks run (load.h) */
   TIMELINE_WANTS_WORK = 32,    /* tasks for a recording (record.h) */
   TIMELINE_WANTS_OVERLAP = 64, /* when any task runs (overlap.h) */
-  TIMELINE_WANTS_DRY = 256,    /* the clocks of a dry run (runtime/dry.h) */
+  TIMELINE_WANTS_DRY = 256,    /* the clocks of a dry run (runtime/dry/dry.h) */
   TIMELINE_ALWAYS = TIMELINE_WANTS_LOAD | TIMELINE_WANTS_WORK | TIMELINE_WANTS_OVERLAP | TIMELINE_WANTS_DRY,
   /* Not of the timeline, but asked with the same load, where a call begins: the checker is told of handles. Never
    * switched off. */

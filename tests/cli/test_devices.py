@@ -24,7 +24,7 @@ class Devices(unittest.TestCase):
     def generate(self):
         out = self.folder / "out.c"
         done = subprocess.run([sys.executable, SOURCE / "scripts/gen_devices.py", self.folder,
-                               SOURCE / "src/runtime/profile.h", out], stderr=subprocess.PIPE, text=True)
+                               SOURCE / "src/runtime/dry/profile.h", out], stderr=subprocess.PIPE, text=True)
         self.assertEqual(out.exists(), done.returncode == 0)
         return done.stderr, out.read_text() if out.exists() else ""
 

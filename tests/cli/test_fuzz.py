@@ -153,7 +153,7 @@ class Injected(FuzzTest):
 
     def test_help_and_documents_have_every_place(self):
         table = re.findall(r'FAULT_PLACE\(\w+, "(\w+)"', (pathlib.Path(__file__).parents[2] /
-                                                          "src/base/faults.def").read_text())
+                                                          "src/base/settings/faults.def").read_text())
         text = self.cannon("run", "--help").stdout
         document = (pathlib.Path(__file__).parents[2] / "docs/check.md").read_text()
         self.assertEqual(len(table), 7)

@@ -12,7 +12,7 @@ from test_cli import CANNON, PREFIX, SOURCE, CliTest, execute
 
 # Makes a recording of lines on stdin: a record's kind as a number, and its fields.
 ENCODER = r"""
-#include "trace/record_code.c"
+#include "trace/record/record_code.c"
 #include <stdio.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@
 
 #include "base/file.h"
 #include "graph/onnx/convert.h"
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 
 enum { PATH = 1200, MOST = 64, MOST_TIMES = 1000 };

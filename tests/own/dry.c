@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dry runs (runtime/dry.h): what is real and what is 0, shapes that depend on data, order, and memory as large as the
- * device's. Runs with CANNON_DRY=unknown=half,real=aclnnExp and devices of 400 GiB. */
+/* Dry runs (runtime/dry/dry.h): what is real and what is 0, shapes that depend on data, order, and memory as large as
+ * the device's. Runs with CANNON_DRY=unknown=half,real=aclnnExp and devices of 400 GiB. */
 #include "acl_ops.h"
 
 #include <sys/resource.h>

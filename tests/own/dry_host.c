@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's time in dry runs (runtime/dry_clock.h). Runs with CANNON_DRY=host=10us: each submission takes 10 us; and
- * with CANNON_DRY=host=measured. */
+/* The host's time in dry runs (runtime/dry/dry_clock.h). Runs with CANNON_DRY=host=10us: each submission takes 10 us;
+ * and with CANNON_DRY=host=measured. */
 #include <math.h>
 
 #include <unistd.h>

@@ -12,7 +12,7 @@
 #include <signal.h>
 
 #include "base/device_number.h"
-#include "trace/record_read.h"
+#include "trace/record/record_read.h"
 
 enum { N_THREADS = 4, N_BLOCKS = 500 };
 

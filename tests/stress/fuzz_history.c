@@ -6,7 +6,7 @@
  *   stress_fuzz_history [INPUTS] [SEED] */
 #include "fit/advise/advise.h"
 #include "fuzz.h"
-#include "trace/record_code.h"
+#include "trace/record/record_code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,10 +6,10 @@
  *   stress_fuzz_onnx [INPUTS] */
 #include <cjson/cJSON.h>
 
-#include "cli/atc_json.h"
+#include "cli/atc/atc_json.h"
 #include "fuzz.h"
-#include "graph/model_def.h"
-#include "graph/om.h"
+#include "graph/file/model_def.h"
+#include "graph/file/om.h"
 #include "onnx_writer.h"
 
 static long n_good; /* inputs that became programs */

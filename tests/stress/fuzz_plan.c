@@ -4,7 +4,7 @@
  * libFuzzer's entry point; without libFuzzer, main() mutates a few seeds:
  *
  *   stress_fuzz_plan [INPUTS] */
-#include "cli/plan_csv.h"
+#include "cli/plan/plan_csv.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

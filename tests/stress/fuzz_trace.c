@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 #include "replay/replay.h"
-#include "trace/record_code.h"
+#include "trace/record/record_code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thread caches of objects: reuse by the same thread, by other threads, and after a thread has ended. Sanitizer builds
  * allocate every object with malloc, so only correct use is checked there. */
-#include "base/cache.h"
+#include "base/store/cache.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

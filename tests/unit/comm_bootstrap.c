@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/bootstrap_private.h"
+#include "comm/start/bootstrap_private.h"
 
 static unsigned char *info; /* BOOTSTRAP_INFO_BYTES, which child processes share */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost model of collectives (comm/cost.h) against the formulas of HCCL's introduction to its algorithms, and the
- * topologies that are installed. */
-#include "comm/cost.h"
+/* The cost model of collectives (comm/schedule/cost.h) against the formulas of HCCL's introduction to its algorithms,
+ * and the topologies that are installed. */
+#include "comm/schedule/cost.h"
 
 #include <dirent.h>
 #include <math.h>

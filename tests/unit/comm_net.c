@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between processes (comm/net.h), by each implementation that is there. Every case runs in forked processes,
- * which open endpoints of their own and get each other's addresses through the test by pipes. */
-#include "comm/net.h"
+/* Messages between processes (comm/net/net.h), by each implementation that is there. Every case runs in forked
+ * processes, which open endpoints of their own and get each other's addresses through the test by pipes. */
+#include "comm/net/net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

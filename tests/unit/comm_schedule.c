@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules of collectives (comm/schedule.h): all ranks' steps are interpreted on arrays of integers, for every kind
- * and algorithm and 1 to 17 ranks. Contributions are chosen so that a wrong, missing or doubled one changes the
- * result. */
-#include "comm/schedule.h"
+/* Schedules of collectives (comm/schedule/schedule.h): all ranks' steps are interpreted on arrays of integers, for
+ * every kind and algorithm and 1 to 17 ranks. Contributions are chosen so that a wrong, missing or doubled one changes
+ * the result. */
+#include "comm/schedule/schedule.h"
 
 #include "unit.h"
 

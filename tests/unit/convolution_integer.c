@@ -2,7 +2,7 @@
 /* Convolutions of 8-bit integers with zero points, and the scales and biases behind them and behind products: each sum
  * is what int64 gives, and each float what the three operations give one after the other. QuantizedScaleFusionPass
  * makes such nodes of chains, and leaves others as they are. Shapes, types and zero points are random. */
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 #include "integer_operands.h"
 

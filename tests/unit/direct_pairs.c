@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Direct convolution on words of two channels: sums over channels and kernel taps, and products over positions. Tests
  * the im2col buffer, packed weights, kernels and stores together, against sums in double. */
-#include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/direct/direct_pairs.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of CANNON_FAIL, and which events its specifications choose. */
-#include "base/fault_specs.h"
+#include "base/settings/fault_specs.h"
 #include "unit.h"
 
 static void right_specifications_are_read(void **state) {

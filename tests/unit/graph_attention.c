@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention as exporters write it out is recognised, with all that is around it, and gives the same up to rounding. */
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes on random graphs: every pass alone, all orders of two, and all of them together compute what the graph itself
  * does. Fused elementwise nodes and results in place have the same bits. */
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "graph/nodes.h"
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 #include "unit.h"
 

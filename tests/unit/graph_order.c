@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "graph/nodes.h"
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 
 #define CHECK(expression) assert_int_equal(expression, ST_OK)

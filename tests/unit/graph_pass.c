@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes of graphs: what the graph computes stays, and fewer nodes do it. Programs run in host memory. */
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

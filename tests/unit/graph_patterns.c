@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each pass matches where it should, and only there, and the result is the same up to rounding. A case is an
  * expression, of which a graph is made. */
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "graph/nodes.h"
-#include "graph/pass.h"
+#include "graph/pass/pass.h"
 #include "graph/program.h"
 #include "op/executor.h"
 

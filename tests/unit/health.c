@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ratings of a program's memory use: limits of the grades, insufficient data, and the figures that are rated. */
-#include "cli/health.h"
+#include "cli/report/health.h"
 #include "unit.h"
 
 enum { MIB = 1 << 20 };

@@ -3,7 +3,7 @@
  * they tell of. */
 #include "fit/history.h"
 
-#include "trace/record_code.h"
+#include "trace/record/record_code.h"
 
 #include "unit.h"
 

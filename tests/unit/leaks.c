@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "check/block_table.h"
-#include "check/leaks_options.h"
+#include "check/leaks/leaks_options.h"
 #include "unit.h"
 
 /* ---- options ---- */

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "runtime/event.h"
+#include "runtime/wait/event.h"
 #include "unit.h"
 
 /* Slots are reused only when more than this many are free. */

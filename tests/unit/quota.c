@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU quotas of control groups, read from files laid out as by Linux, Docker and systemd. */
-#include "base/quota.h"
+#include "base/store/quota.h"
 
 #include <limits.h>
 #include <stdio.h>

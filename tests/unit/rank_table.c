@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rank tables: right ones, wrong ones with their words, and mutated ones, which must not crash. */
-#include "comm/rank_table.h"
+#include "comm/start/rank_table.h"
 
 #include "unit.h"
 

@@ -2,7 +2,7 @@
 /* The map of what is real in a dry run, against a plain list of bytes; and the options of dry runs. */
 #include "memory/real_ranges.h"
 
-#include "base/dry_options.h"
+#include "base/settings/dry_options.h"
 #include "unit.h"
 
 enum { BASE = 4096, N = 300, MOST = 40, N_STEPS = ROUNDS(20000) };

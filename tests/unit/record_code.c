@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The format of recordings: written records are read back unchanged, and invalid files are reported with the offset of
  * the error. */
-#include "trace/record_read.h"
+#include "trace/record/record_read.h"
 
 #include "base/device_number.h"
 #include "base/hooks.h"
-#include "trace/record.h"
+#include "trace/record/record.h"
 #include <unistd.h>
 
 #include "unit.h"

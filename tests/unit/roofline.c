@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roofline model and the model of the L2 cache, on cases computed by hand. */
-#include "runtime/roofline.h"
+#include "runtime/dry/roofline.h"
 
-#include "runtime/residency.h"
+#include "runtime/memory/residency.h"
 #include "unit.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };

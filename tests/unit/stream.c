@@ -5,14 +5,14 @@
 
 #include <pthread.h>
 
-#include "runtime/capture.h"
-#include "runtime/capture_lane.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "runtime/event.h"
-#include "runtime/graph.h"
-#include "runtime/notify.h"
+#include "runtime/graph/capture.h"
+#include "runtime/graph/capture_lane.h"
+#include "runtime/graph/graph.h"
 #include "runtime/scheduler.h"
+#include "runtime/wait/event.h"
+#include "runtime/wait/notify.h"
 #include "unit.h"
 
 /* ---- allocations of the library, counted by the linker's --wrap ---- */

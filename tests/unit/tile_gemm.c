@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks of GEMM, packed from operands with any strides, compared with sums in double. Nothing outside C may be
  * written. */
-#include "kernel/product/tile_gemm.h"
+#include "kernel/product/tile/tile_gemm.h"
 
 #include <math.h>
 
 #include "kernel/engine/level_choice.h"
-#include "kernel/product/tile_kernel.h"
+#include "kernel/product/tile/tile_kernel.h"
 #include "tensor/dtype.h"
 #include "unit.h"
 

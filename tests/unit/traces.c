@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "trace/record_code.h"
+#include "trace/record/record_code.h"
 #include "unit.h"
 
 enum { MIB = 1 << 20 };

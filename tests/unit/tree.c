@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Balanced trees compared with an array of their items. */
-#include "base/tree.h"
+#include "base/store/tree.h"
 
 #include "unit.h"
 

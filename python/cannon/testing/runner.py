@@ -17,7 +17,7 @@ from .._autoload import prefix
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUTPUT_BYTES = 16384        # of a case's output that the report keeps
-LEAKS_BEGIN = "Cannon: memory of process "                      # LEAKS_REPORT_BEGINS of src/check/leaks_report.h
+LEAKS_BEGIN = "Cannon: memory of process "                      # LEAKS_REPORT_BEGINS of src/check/leaks/leaks_report.h
 LOAD_SECONDS = 300          # for importing a file
 
 

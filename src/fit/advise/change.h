@@ -4,9 +4,9 @@
 #ifndef CANNON_FIT_ADVISE_CHANGE_H
 #define CANNON_FIT_ADVISE_CHANGE_H
 
-#include "comm/cost.h"
+#include "comm/schedule/cost.h"
 #include "fit/advise/model.h"
-#include "runtime/profile.h"
+#include "runtime/dry/profile.h"
 
 /* Blocks that nothing reads any more, for more than `idle_share` of the step's time, are freed after their last use. */
 bool advise_change_prune(advise_edits *e, double idle_share, uint64_t least_bytes);

@@ -3,7 +3,7 @@
 #ifndef CANNON_FIT_ADVISE_PIPELINE_H
 #define CANNON_FIT_ADVISE_PIPELINE_H
 
-#include "comm/topology.h"
+#include "comm/schedule/topology.h"
 #include "fit/advise/model.h"
 
 /* Splits n things into n_parts neighbourhoods, none of them empty, so that the largest weight is as small as can be:

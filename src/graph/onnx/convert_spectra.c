@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "graph/nodes.h"
 #include "graph/onnx/convert.h"
 

@@ -7,8 +7,8 @@
 #ifndef CANNON_GRAPH_ONNX_ONNX_H
 #define CANNON_GRAPH_ONNX_ONNX_H
 
-#include "base/region.h"
 #include "base/status.h"
+#include "base/store/region.h"
 
 /* TensorProto.DataType. */
 typedef enum {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/file/wire_put.h"
 #include "graph/onnx/tensor_contents.h"
-#include "graph/wire_put.h"
 
 enum { REWRITE_DEPTH = 128 }; /* of messages; the reader's limit of nested graphs is narrower */
 

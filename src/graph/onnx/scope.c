@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 
 typedef struct {
   const char *name; /* NULL: the slot is free */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/onnx/tensor_contents.h"
-#include "base/faults.h"
+#include "base/settings/faults.h"
 
 #include <errno.h>
 #include <fcntl.h>

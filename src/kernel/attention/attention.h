@@ -25,7 +25,7 @@
 #include "kernel/attention/attention_level.h"
 #include "kernel/engine/implementation.h"
 #include "kernel/engine/loops.h"
-#include "kernel/product/tile_gemm.h"
+#include "kernel/product/tile/tile_gemm.h"
 #include "op/executor.h"
 
 /* A tensor viewed as [sequence, head, position, component]; strides in bytes. */

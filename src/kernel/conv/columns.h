@@ -9,7 +9,7 @@
 
 #include "kernel/conv/epilogue.h"
 #include "kernel/conv/geometry.h"
-#include "kernel/product/tile_gemm.h"
+#include "kernel/product/tile/tile_gemm.h"
 
 /* Position p and tap t of an axis need element p * step + shift + t * dilation; elements outside of [0, in) are 0. */
 typedef struct {

@@ -4,7 +4,7 @@
 #ifdef __AVX512BW__
 #  include <immintrin.h>
 
-#  include "kernel/product/tile_transpose.h"
+#  include "kernel/product/tile/tile_transpose.h"
 #endif
 
 #include "kernel/conv/conv_loops.h"

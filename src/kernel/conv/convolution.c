@@ -10,7 +10,7 @@
 #include "kernel/conv/weight_gradient.h"
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 
 static status conv_run_empty(const executor *e, void *const *view, void *scratch) {
   (void)e, (void)view, (void)scratch;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "kernel/conv/by_channel.h"
 #include "kernel/conv/conv_loops.h"
 #include "kernel/conv/correlate_phase.h"

@@ -20,10 +20,10 @@
 #ifndef CANNON_KERNEL_CONV_CORRELATE_H
 #define CANNON_KERNEL_CONV_CORRELATE_H
 
-#include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/direct/direct_pairs.h"
+#include "kernel/conv/direct/image.h"
 #include "kernel/conv/epilogue.h"
-#include "kernel/conv/image.h"
-#include "kernel/conv/winograd.h"
+#include "kernel/conv/winograd/winograd.h"
 #include "kernel/engine/implementation.h"
 
 /* The plan of the direct implementations. */

@@ -6,7 +6,7 @@
 #define CANNON_KERNEL_CONV_CORRELATE_PHASE_H
 
 #include "kernel/conv/correlate.h"
-#include "kernel/conv/direct.h"
+#include "kernel/conv/direct/direct.h"
 #include "kernel/conv/pair_weights.h"
 #include "kernel/conv/phase.h"
 #include "kernel/engine/loops.h"

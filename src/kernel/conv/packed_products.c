@@ -5,7 +5,7 @@
 
 #include "kernel/conv/columns.h"
 #include "kernel/conv/correlate_phase.h"
-#include "kernel/conv/direct.h"
+#include "kernel/conv/direct/direct.h"
 #include "kernel/engine/rows.h"
 #include "kernel/engine/scratch.h"
 #include "runtime/parallel.h"

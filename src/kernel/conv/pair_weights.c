@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernel/conv/conv_loops.h"
-#include "kernel/conv/direct.h"
+#include "kernel/conv/direct/direct.h"
 #include "kernel/engine/rows.h"
 
 enum {

@@ -5,7 +5,7 @@
 #ifndef CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 #define CANNON_KERNEL_CONV_PAIR_WEIGHTS_H
 
-#include "kernel/conv/direct_pairs.h"
+#include "kernel/conv/direct/direct_pairs.h"
 #include "kernel/conv/geometry.h"
 
 enum { PAIR_FLOAT_TAPS = 25 /* the largest kernel volume for floats */ };

@@ -5,7 +5,7 @@
 
 #include "kernel/conv/by_channel.h"
 #include "kernel/conv/correlate.h"
-#include "kernel/conv/direct.h"
+#include "kernel/conv/direct/direct.h"
 #include "kernel/conv/gradient_pairs.h"
 #include "kernel/conv/reference.h"
 #include "kernel/engine/rows.h"

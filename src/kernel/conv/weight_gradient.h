@@ -18,8 +18,8 @@
 #define CANNON_KERNEL_CONV_WEIGHT_GRADIENT_H
 
 #include "kernel/conv/columns.h"
-#include "kernel/conv/image.h"
-#include "kernel/conv/winograd_gradient.h"
+#include "kernel/conv/direct/image.h"
+#include "kernel/conv/winograd/winograd_gradient.h"
 #include "kernel/engine/implementation.h"
 
 /* The plans of the implementations. Offsets are in scratch. */

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 

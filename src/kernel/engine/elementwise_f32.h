@@ -6,7 +6,7 @@
 
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 #define V(name)    v##name##_f32
 #define ABS(x)     fabsf(x)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The elementwise functions on floats (elementwise.def). */
 #include "kernel/engine/elementwise_f32.h"
-#include "kernel/engine/vmath_near.h"
+#include "kernel/engine/vmath/vmath_near.h"
 
 /* EACH_NEAR functions are faster for arguments up to NEAR in absolute value. A chunk without larger arguments or NaNs
  * is processed by vectors, others element by element; an element's result is the same in both loops. */
@@ -38,7 +38,7 @@ static bool has_far(const float *xs, int64_t n) {
 #include "kernel/engine/elementwise_each.inc"
 
 #ifdef __AVX512F__
-#  include "kernel/engine/vmath_16.h"
+#  include "kernel/engine/vmath/vmath_16.h"
 
 #  undef V
 #  define V(name) name##_16

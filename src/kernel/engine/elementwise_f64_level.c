@@ -2,7 +2,7 @@
 /* The elementwise functions on doubles (elementwise.def). */
 #include "kernel/engine/arithmetic.h"
 #include "kernel/engine/elementwise_loop.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 #define V(name)    v##name##_f64
 #define ABS(x)     fabs(x)

@@ -6,7 +6,7 @@
 #  include "kernel/engine/halves.h"
 #  include "kernel/engine/loops.h"
 #  include "kernel/engine/unroll.h"
-#  include "kernel/engine/vmath_16.h"
+#  include "kernel/engine/vmath/vmath_16.h"
 
 /* Loads HALVES_AT_ONCE elements of one operand from i on, and prefetches further ones, since hardware prefetchers stop
  * at pages. Compilers keep such arrays in registers, since they see the stores before the loads. */

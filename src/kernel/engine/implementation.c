@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/settings/variables.h"
 #include "base/text_append.h"
-#include "base/variables.h"
 
 static implementation_family *families; /* not changed after main has begun */
 

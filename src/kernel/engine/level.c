@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "kernel/engine/loops.h"
 
 static isa_level isa_level_allowed(void) {

@@ -9,7 +9,7 @@
 #include "kernel/engine/halves.h"
 #include "kernel/engine/loops.h"
 #include "kernel/engine/stream_copy.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 #define TEXT_(a) #a
 #define TEXT(a)  TEXT_(a)

@@ -3,7 +3,7 @@
 #include "kernel/loss/cross_entropy.h"
 
 #include "kernel/engine/elementwise_loop.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 /* Sums are accumulated per lane, then reduced as a tree, as in loops->sum_f32. */
 enum { LANES = 16 };

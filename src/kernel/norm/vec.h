@@ -13,7 +13,7 @@
 #  include <immintrin.h>
 #endif
 
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 #if defined(__AVX512F__)
 enum { VEC = 16 };

@@ -4,7 +4,7 @@
  * written to self, which must then have the shape of the product. */
 #include "kernel/families.h"
 #include "kernel/product/blocked_product.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/product/integer_product.h"
 
 static status real_of(const scalar *s, const char *name, double *value) {

@@ -4,7 +4,7 @@
  * whose names end in WeightNz: a tensor's strides say how it is stored. */
 #include "kernel/families.h"
 #include "kernel/product/blocked_product.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/product/integer_product.h"
 
 status factors_fail(const executor *e, int a_at, const tensor *a, const tensor *b, const char *what) {

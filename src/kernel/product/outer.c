@@ -5,7 +5,7 @@
 
 #include "kernel/elementwise/complex.h"
 #include "kernel/families.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 
 static view outer_column(const tensor *t) {
   const view v = view_of(t);

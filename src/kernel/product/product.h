@@ -24,7 +24,7 @@
 #include "kernel/engine/implementation.h"
 #include "kernel/engine/rows.h"
 #include "kernel/product/few_rows.h"
-#include "kernel/product/tile_gemm.h"
+#include "kernel/product/tile/tile_gemm.h"
 #include "op/executor.h"
 
 /* A stack of matrices. Strides are in bytes, and 0 where the stack is broadcast. */

@@ -6,7 +6,7 @@
  * kernel in the last slice. A factor that the kernel can read in place is not packed; of such a B only the columns
  * beyond a multiple of TILE_GRAIN are. With TILE_F32_PARTS, a block times a slice whose exponents do not allow
  * splitting (float_parts_suffice) is multiplied as TILE_F32. */
-#include "base/hash.h"
+#include "base/store/hash.h"
 #include "kernel/engine/scratch.h"
 #include "kernel/product/product.h"
 

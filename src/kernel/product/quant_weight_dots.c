@@ -13,8 +13,8 @@
 #  include "acl/acl_base.h"
 #  include "kernel/engine/scratch.h"
 #  include "kernel/engine/unroll.h"
-#  include "kernel/product/tile_kernel.h"
-#  include "kernel/product/tile_transpose.h"
+#  include "kernel/product/tile/tile_kernel.h"
+#  include "kernel/product/tile/tile_transpose.h"
 
 enum {
   DEPTH = 256,           /* a slice of K: its weights, 16 KB, stay in L1 */

@@ -3,7 +3,7 @@
  * the rows first. With a split factor s, the batch is s groups, and the result [s, rows, batch / s * columns]. */
 #include "kernel/families.h"
 #include "kernel/product/blocked_product.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 
 /* Checks an order of dimensions, one of two or (other < 0) only the first, and exchanges those of t, which are then as
  * in the product. exchanged: what the second one exchanges with the dimension behind it. */

@@ -4,7 +4,7 @@
  * blocked (blocked_weight.h). */
 #include "kernel/families.h"
 #include "kernel/product/blocked_weight.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/product/quant_weight.h"
 
 typedef struct {

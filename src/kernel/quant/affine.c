@@ -9,7 +9,7 @@
 #include "kernel/engine/loops.h"
 #include "kernel/families.h"
 #include "kernel/move/check.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/quant/nibbles.h"
 
 enum { MOST_INPUTS = 4, ABSENT = -1, NOT_PACKED = -1 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernel/families.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/quant/integer_factors.h"
 
 enum { SELF = MATMUL_INTEGER_SELF, MAT2 = MATMUL_INTEGER_MAT2 };

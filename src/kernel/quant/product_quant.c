@@ -3,7 +3,7 @@
  * the scale of the words of quant_param.h, plus their offset, rounded and saturated. */
 #include "kernel/engine/rows.h"
 #include "kernel/families.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/quant/quant_param.h"
 #include "kernel/quant/row.h"
 

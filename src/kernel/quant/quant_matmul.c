@@ -7,7 +7,7 @@
 #include "kernel/families.h"
 #include "kernel/move/check.h"
 #include "kernel/product/blocked_weight.h"
-#include "kernel/product/factors.h"
+#include "kernel/product/factor/factors.h"
 #include "kernel/quant/nibbles.h"
 #include "kernel/quant/scaled_sums.h"
 #include "tensor/objects.h"

@@ -9,7 +9,7 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/unroll.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 #include "kernel/random/random.h"
 
 /* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011. */

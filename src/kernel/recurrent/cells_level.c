@@ -3,7 +3,7 @@
 #include "kernel/recurrent/cells.h"
 
 #include "kernel/engine/level.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 
 static void cell_lstm(float *const gate[LSTM_GATES], float forget_bias, float *restrict c, float *restrict tanh_c,
                       float *restrict h, int64_t n) {

@@ -5,13 +5,13 @@
 
 #include "kernel/engine/level.h"
 #include "kernel/engine/unroll.h"
-#include "kernel/engine/vmath.h"
+#include "kernel/engine/vmath/vmath.h"
 #include "kernel/reduce/fold.h"
 
 #if defined(__AVX512F__)
 #  include <immintrin.h>
 
-#  include "kernel/product/tile_transpose.h"
+#  include "kernel/product/tile/tile_transpose.h"
 #endif
 
 /* bytes: rows this far apart are prefetched, since hardware prefetchers stop at pages */

@@ -2,8 +2,8 @@
 #include "memory/heap/blocks.h"
 
 #include "base/invariant.h"
-#include "base/sparse.h"
 #include "base/status.h"
+#include "base/store/sparse.h"
 #include "memory/heap/pages.h"
 
 enum {

@@ -6,8 +6,8 @@
 
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "base/settings/variables.h"
 #include "base/size.h"
-#include "base/variables.h"
 #include "memory/heap/heap_private.h"
 #include "memory/host.h"
 #include "memory/rules.h"

@@ -2,8 +2,8 @@
 #include "memory/heap/heap_stats.h"
 
 #include "base/log.h"
+#include "base/settings/variables.h"
 #include "base/size.h"
-#include "base/variables.h"
 #include "trace/shards.h"
 #include "trace/stats_write.h"
 

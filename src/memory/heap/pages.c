@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/invariant.h"
 #include "base/lock.h"
-#include "base/sparse.h"
+#include "base/store/sparse.h"
 #include "memory/heap/mapping.h"
 #include "memory/heap/ranges.h"
 #include "memory/host.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manages the memory behind a heap's addresses, in the host's pages (base/host_page.h). Used by store.c and
+/* Manages the memory behind a heap's addresses, in the host's pages (base/store/host_page.h). Used by store.c and
  * heap_whole.c; calls mapping.h, huge.h, host.h and the ledger of all processes. Terms:
  *
  *   window   the heap's addresses, many times the memory; the kernels' view of it is one contiguous address range
@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/host_page.h"
 #include "base/status.h"
+#include "base/store/host_page.h"
 
 enum { GRANULE_SHIFT = 21, GRANULE_BYTES = 1 << GRANULE_SHIFT };
 #define GRANULE_PAGES (1u << (GRANULE_SHIFT - PAGE_SHIFT))

@@ -5,7 +5,7 @@
 #ifndef CANNON_MEMORY_POOL_SHELF_H
 #define CANNON_MEMORY_POOL_SHELF_H
 
-#include "base/tree.h"
+#include "base/store/tree.h"
 #include "memory/heap/heap.h"
 #include "memory/pool/stream_pool_order.h"
 

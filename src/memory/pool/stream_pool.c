@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/pool/stream_pool_private.h"
 
-#include "base/faults.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "base/settings/faults.h"
 #include "base/size.h"
 #include "memory/heap/store.h"
 #include "memory/memory.h"

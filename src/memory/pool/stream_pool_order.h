@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions by which a pool learns in which order streams execute. Pools know nothing else of streams; the runtime
- * provides the functions (runtime/stream_order.h). All are thread-safe. */
+ * provides the functions (runtime/wait/stream_order.h). All are thread-safe. */
 #ifndef CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 #define CANNON_MEMORY_POOL_STREAM_POOL_ORDER_H
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/host_page.h"
 #include "base/invariant.h"
+#include "base/store/host_page.h"
 #include "memory/share/machine.h"
 
 enum { BITS = 64 }; /* bits in a word of machine_export.importers */

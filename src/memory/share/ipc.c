@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "base/host_page.h"
 #include "base/invariant.h"
 #include "base/lock.h"
+#include "base/store/host_page.h"
 #include "memory/memory.h"
 #include "memory/share/exchange.h"
 

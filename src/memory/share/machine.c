@@ -17,7 +17,7 @@
 #include "base/invariant.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/variables.h"
+#include "base/settings/variables.h"
 #include "memory/share/file_lock.h"
 
 enum {

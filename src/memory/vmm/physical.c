@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/invariant.h"
-#include "base/sparse.h"
+#include "base/store/sparse.h"
 
 enum { HANDLE_SHIFT = 4 };
 

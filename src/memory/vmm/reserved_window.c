@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/invariant.h"
-#include "base/sparse.h"
+#include "base/store/sparse.h"
 #include "memory/budget.h"
 #include "memory/space.h"
 

@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/faults.h"
 #include "base/file.h"
 #include "base/invariant.h"
 #include "base/lock.h"
+#include "base/settings/faults.h"
 #include "base/size.h"
-#include "base/sparse.h"
+#include "base/store/sparse.h"
 #include "memory/memory.h"
 #include "memory/space.h"
 #include "memory/vmm/physical.h"

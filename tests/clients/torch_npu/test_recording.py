@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of a training (CANNON_RECORD_TASKS, trace/record_code.h), dry and real, read by a reader of its own: the
-tensors' peak is that of PyTorch's allocator, which recording does not change, and modules, phases and lines are there.
+"""Recordings of a training (CANNON_RECORD_TASKS, trace/record/record_code.h), dry and real, read by a reader of its
+own: the tensors' peak is that of PyTorch's allocator, which recording does not change, and modules, phases and lines
+are there.
 
 The test runs itself as a program, with the name of a file for what it measured."""
 import collections
