@@ -38,7 +38,8 @@ enum {
   ARG_WRITTEN = 2,
   ARG_OPTIONAL = 4,
   ARG_ATTRIBUTE = 8,
-  ARG_STORED = 16 /* the last two are for aclop.h */
+  ARG_STORED = 16,
+  ARG_FIXED = 32 /* an attribute that may only have its default value; the last three are for aclop.h */
 };
 
 typedef struct {
