@@ -233,7 +233,14 @@ class Named(unittest.TestCase):
             yield "AbsGrad", [x, g], {}, g * np.sign(x)
             yield "ReciprocalGrad", [x, g], {}, -g * x * x
             yield "InvGrad", [x, g], {}, -g * x * x
+            k, m = np.round(x), np.round(g)
+            for name, first in (("MaximumGrad", k >= m), ("MinimumGrad", k <= m)):
+                yield name, [x, k, m], {}, [np.where(first, x, 0), np.where(first, 0, x)]
         self.each(rows)
+        x, y1, y2 = (Operand.of(F32, np.full(3, v, np.float32)) for v in (1, 7, 8))
+        execute("MaximumGrad", [x, x, x], [y1, y2], {"grad_x": False})
+        ref.check_equal(y1.get(), [7, 7, 7])   # not wanted: it stays as it is
+        ref.check_equal(y2.get(), [0, 0, 0])
 
     def test_softmax(self):
         def rows(d):
@@ -246,7 +253,17 @@ class Named(unittest.TestCase):
                 yield "SoftmaxGrad", [y, g], attributes, y * (g - (g * y).sum(axis, keepdims=True))
             y = np.log(softmax(x, 0)).astype(d.storage).astype(LD)
             yield "LogSoftmaxGrad", [g, y], {"axis": [0]}, g - np.exp(y) * g.sum(0, keepdims=True)
+            labels, p = np.array([4, 0, 2], np.int32), softmax(x, 1)
+            row = np.arange(3)
+            yield ("SparseSoftmaxCrossEntropyWithLogits", [x, labels], {}, [-np.log(p[row, labels]), p - np.eye(5)[labels]])
         self.each(rows)
+        with self.assertRaisesRegex(AclError, r"labels has shape \[2\], expected \[3\]"):
+            self.call(F32, "SparseSoftmaxCrossEntropyWithLogits", [np.ones((3, 5), LD), np.zeros(2, np.int32)], {},
+                      [np.ones(3, LD), np.ones((3, 5), LD)])
+        many = np.zeros((1, 3000), LD)   # more classes than a block has
+        want = np.full((1, 3000), LD(1) / 3000)
+        want[0, 2500] -= 1
+        self.call(F32, "SparseSoftmaxCrossEntropyWithLogits", [many, np.array([2500])], {}, [np.log([LD(3000)]), want])
         x = np.ones((2, 3), LD)
         with self.assertRaisesRegex(AclError, "axes has 2 elements, expected 1"):
             self.call(F32, "SoftmaxV2", [x], {"axes": [0, 1]}, x)
@@ -475,6 +492,56 @@ class Named(unittest.TestCase):
         places = np.array([[[[np.flatnonzero(x[0, c, :4] == most[0, c, i, j])[0] for j in range(2)] for i in range(2)]
                             for c in range(2)]], np.int32)
         self.call(F32, "AdaptiveMaxPool2d", [x[:, :, :4]], {"output_size": [2, 2]}, [most, places])
+
+    def test_pool_gradients(self):
+        """Against windows that are cut out of the padded image."""
+        x = self.rng.permutation(60).reshape(1, 2, 5, 6).astype(LD)     # different values: the maximum is one of them
+        for pads, ceil in (([0, 0, 0, 0], False), ([1, 1, 0, 0], False), ([1, 1, 1, 1], True)):
+            a = {"ksize": [1, 1, 3, 2], "strides": [1, 1, 2, 2], "pads": pads, "ceil_mode": ceil}
+            out = [(n + p + q - k + (1 if ceil else 0)) // 2 + 1 for n, k, p, q in ((5, 3, *pads[:2]), (6, 2, *pads[2:]))]
+            out = [o - (1 if (o - 1) * 2 >= n + p else 0) for o, n, p in zip(out, (5, 6), (pads[0], pads[2]))]
+            g = self.floats(F32, 1, 2, *out)
+            of_max, of_mean, with_pads = (np.zeros(x.shape, LD) for _ in range(3))
+            for c in range(2):
+                for i, j in np.ndindex(*out):
+                    top, left = i * 2 - pads[0], j * 2 - pads[2]
+                    rows, columns = slice(max(top, 0), min(top + 3, 5)), slice(max(left, 0), min(left + 2, 6))
+                    window = x[0, c, rows, columns]
+                    at = np.unravel_index(window.argmax(), window.shape)
+                    of_max[0, c, rows.start + at[0], columns.start + at[1]] += g[0, c, i, j]
+                    of_mean[0, c, rows, columns] += g[0, c, i, j] / window.size
+                    tall, wide = min(top + 3, 5 + pads[1]) - top, min(left + 2, 6 + pads[3]) - left
+                    with_pads[0, c, rows, columns] += g[0, c, i, j] / (tall * wide)
+            pooled = Operand.empty(F32, g.shape)
+            execute("MaxPoolV3", [Operand.of(F32, x.astype(np.float32))], [pooled], a)
+            self.call(F32, "MaxPoolV3Grad", [x, pooled, g], a, of_max)
+            self.call(F32, "AvgPoolV2Grad", [Host(x.shape), g], a, of_mean)
+            if pads[0] == pads[1]:
+                self.call(F32, "AvgPoolV2Grad", [Host(x.shape), g], {**a, "exclusive": False}, with_pads)
+        whole = {"ksize": [1, 1, 1, 1], "strides": [1, 1, 1, 1], "global_pooling": True}
+        self.call(F32, "AvgPoolV2Grad", [Host(x.shape), np.ones((1, 2, 1, 1), LD)], whole, np.full(x.shape, LD(1) / 30))
+        with self.assertRaisesRegex(AclError, "out_grad has shape .*, expected"):
+            self.call(F32, "AvgPoolV2Grad", [Host([1, 2, 5, 5]), g], a, x)
+        with self.assertRaisesRegex(AclError, "input_grad has shape .*, expected"):
+            self.call(F32, "AvgPoolV2Grad", [Host(x.shape), g[..., :1]], a, x)
+
+    def test_stateless_masks(self):
+        def mask(seed, seed1, *offset, keep=0.75, n=4096):
+            y = Operand.empty(U8, (n // 8,))
+            words = [Operand.of(I32, np.array([v], np.int32)) for v in (seed, seed1)]
+            words += [Host(v) for v in offset]
+            execute("StatelessDropOutGenMask", [Host([64, n // 64]), Operand.of(F32, np.array([keep], np.float32)), *words],
+                    [y], {})
+            return np.unpackbits(y.get())
+        first = mask(3, 5)
+        self.assertLess(abs(first.mean() - 0.75), 0.05)
+        ref.check_equal(mask(3, 5), first)
+        ref.check_equal(mask(3, 5, [9, 0]), first)
+        for other in (mask(4, 5), mask(3, 6), mask(3, 5, [0, 1])):
+            self.assertGreater((other != first).mean(), 0.2)
+        ref.check_equal(mask(3, 5, keep=1), np.ones(4096, np.uint8))
+        with self.assertRaisesRegex(AclError, "offset has shape .*, expected some elements"):
+            mask(3, 5, [])
 
     def test_convolutions(self):
         """Kernels of one element, whose gradients are products of matrices."""
