@@ -89,7 +89,8 @@ def parse(paths):
 
 # ---- lines that call another operator ----
 
-LITERALS = {'ARG_SCALAR': r'-?[\d.]+(e-?\d+)?', 'ARG_FLOAT': r'-?[\d.]+(e-?\d+)?', 'ARG_INT': r'-?\d+', 'ARG_BOOL': 'true|false',
+NUMBER = r'-?[\d.]+(e-?\d+)?'
+LITERALS = {'ARG_SCALAR': NUMBER, 'ARG_FLOAT': NUMBER, 'ARG_INT': r'-?\d+', 'ARG_BOOL': 'true|false',
             'ARG_STRING': r'"\w*"', 'ARG_INT_ARRAY': r'\[(-?\d+(\|-?\d+)*)?\]', 'ARG_BOOL_ARRAY': r'\[\w+(\|\w+)*\]'}
 
 
@@ -194,7 +195,8 @@ def defaults_text(ops):
 
 
 def schema_text(name, args):
-    return [f'static const arg_schema {name}[] = {{', *(f'    {{"{a.name}", {a.kind}, {a.flags}}},' for a in args), '};']
+    lines = [f'    {{"{a.name}", {a.kind}, {a.flags}}},' for a in args]
+    return [f'static const arg_schema {name}[] = {{', *lines, '};']
 
 
 def table_text(ops, by_name):

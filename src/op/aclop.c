@@ -35,8 +35,8 @@ typedef struct {
 typedef struct {
   const aclop_call *call;
   aclop *o;
-  op_arg given[MAX_ARGS]; /* in the order of the caller's schema */
-  op_arg arg[MAX_ARGS];   /* in that of the operator's */
+  op_arg given[MAX_ARGS];           /* in the order of the caller's schema */
+  op_arg arg[MAX_ARGS];             /* in that of the operator's */
   tensor tensors[MAX_TENSORS];      /* in the order of the schema; absent ones keep their index */
   tensor_desc *result[MAX_TENSORS]; /* of each: what gets its shape if that depends on the data; NULL: nothing */
   int n_tensors, n_staged, n_lists;
@@ -240,12 +240,11 @@ static bool values_agree(const op_arg *x, const op_arg *y, arg_kind kind) {
 }
 
 /* An attribute of which the operator has the default value only. */
-static status check_fixed(const arg_schema *s, const op_arg *set, const op_arg *fixed) {
+static status aclop_expect_default(const arg_schema *s, const op_arg *set, const op_arg *fixed) {
   static const char *const words[] = {"false", "true"};
   if (values_agree(set, fixed, s->kind)) return ST_OK;
   switch (s->kind) {
-  case ARG_BOOL:
-    return OP_FAIL("attribute %s is %s, expected %s", s->name, words[set->boolean], words[fixed->boolean]);
+  case ARG_BOOL: return OP_FAIL("attribute %s is %s, expected %s", s->name, words[set->boolean], words[fixed->boolean]);
   case ARG_INT:
     return OP_FAIL("attribute %s is %jd, expected %jd", s->name, (intmax_t)set->integer, (intmax_t)fixed->integer);
   case ARG_FLOAT: return OP_FAIL("attribute %s is %g, expected %g", s->name, set->real, fixed->real);
@@ -267,7 +266,7 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
          wanted[s->kind]);
   *arg = v ? v->value : b->o->defaults[i];
   if (v && v->kind == ATTR_INT && s->kind == ARG_FLOAT) *arg = (op_arg){.real = (double)v->value.integer};
-  return v && s->flags & ARG_FIXED ? check_fixed(s, arg, &b->o->defaults[i]) : ST_OK;
+  return v && s->flags & ARG_FIXED ? aclop_expect_default(s, arg, &b->o->defaults[i]) : ST_OK;
 }
 
 /* Warns of attributes that the operator does not have, which are ignored as CANN does: onnxruntime's provider passes
@@ -373,7 +372,7 @@ static status take_source(binding *b, const aclop_source *from, arg_kind kind, o
   *arg = *given;
   if (from->copied < 0) return ST_OK;
   const tensor *old = b->given[from->copied].tensor, *new = given->tensor;
-  EXPECT(new->dtype == old->dtype && new->rank == old->rank && !memcmp(new->dims, old->dims, (size_t)new->rank * 8),
+  EXPECT(new->dtype == old->dtype &&new->rank == old->rank && !memcmp(new->dims, old->dims, (size_t) new->rank * 8),
          "%s has shape %s and dtype %s, expected %s and %s, as %s", s->name, SHAPE_OF(new), dtype_name(new->dtype),
          SHAPE_OF(old), dtype_name(old->dtype), b->o->given[from->copied].name);
   b->update = (update){old, new};

@@ -58,7 +58,7 @@ class Named(unittest.TestCase):
         self.rng = np.random.default_rng(38)
 
     def call(self, d, name, inputs, attributes, want, updated=()):
-        """want: the expected outputs, one or a list; None: any values (its dtype and shape are those of want's pair)."""
+        """want: the expected output, or a list of them. They have the dtype d, or that of want if it is no float."""
         wants = want if isinstance(want, list) else [want]
         operands = [x if isinstance(x, (Host, Missing, Operand)) else Operand.of(dtype_of(x, d), np.asarray(x).astype(
             dtype_of(x, d).values)) for x in inputs]
@@ -92,7 +92,8 @@ class Named(unittest.TestCase):
                 yield name, [x, y], {}, f(x, y)
                 yield name, [x.astype(np.int64), y.astype(np.int64)], {}, f(x, y)
                 yield name, [x[:0], y], {}, f(x[:0], y)
-            for name, f in (("LogicalAnd", np.logical_and), ("LogicalOr", np.logical_or), ("LogicalXor", np.logical_xor)):
+            for name, f in (("LogicalAnd", np.logical_and), ("LogicalOr", np.logical_or),
+                            ("LogicalXor", np.logical_xor)):
                 yield name, [a, b], {}, f(a, b)
             yield "LogicalNot", [a], {}, ~a
             yield "IsFinite", [odd], {}, np.isfinite(odd)
@@ -194,7 +195,8 @@ class Named(unittest.TestCase):
             yield "Softplus", [x], {}, softplus(x)
             yield "SoftplusGrad", [g, x], {}, g * sigmoid(x)
             yield "SoftplusV2", [x], {"beta": 2.0, "threshold": 3.0}, np.where(2 * x > 3, x, softplus(x, 2))
-            yield ("SoftplusV2Grad", [g, x], {"beta": 2.0, "threshold": 3.0}, np.where(2 * x > 3, g, g * sigmoid(2 * x)))
+            yield ("SoftplusV2Grad", [g, x], {"beta": 2.0, "threshold": 3.0},
+                   np.where(2 * x > 3, g, g * sigmoid(2 * x)))
             mish = lambda v: v * np.tanh(softplus(v))
             yield "MishGrad", [g, x], {}, g * slope(mish, x)
             yield "MishGrad", [g, x, np.tanh(softplus(x))], {}, g * slope(mish, x)
@@ -208,7 +210,8 @@ class Named(unittest.TestCase):
             yield ("HardSigmoidGrad", [g, x], {"alpha": 0.25, "beta": 0.5},
                    np.where((x / 4 + 0.5 > 0) & (x / 4 + 0.5 < 1), g / 4, 0))
             yield "HardSwish", [2 * x], {}, 2 * x * np.clip(2 * x + 3, 0, 6) / 6
-            yield ("HardSwishGrad", [g, 2 * x], {}, np.where(2 * x < -3, 0, np.where(2 * x > 3, g, g * (2 * x / 3 + 0.5))))
+            yield ("HardSwishGrad", [g, 2 * x], {},
+                   np.where(2 * x < -3, 0, np.where(2 * x > 3, g, g * (2 * x / 3 + 0.5))))
             yield "HardtanhGrad", [x, g], {}, np.where(np.abs(x) < 1, g, 0)
             yield "HardtanhGrad", [x, g], {"min_val": -2.0, "max_val": 0.5}, np.where((x > -2) & (x < 0.5), g, 0)
             yield "LogSigmoid", [x], {}, -softplus(-x)
@@ -255,7 +258,8 @@ class Named(unittest.TestCase):
             yield "LogSoftmaxGrad", [g, y], {"axis": [0]}, g - np.exp(y) * g.sum(0, keepdims=True)
             labels, p = np.array([4, 0, 2], np.int32), softmax(x, 1)
             row = np.arange(3)
-            yield ("SparseSoftmaxCrossEntropyWithLogits", [x, labels], {}, [-np.log(p[row, labels]), p - np.eye(5)[labels]])
+            yield ("SparseSoftmaxCrossEntropyWithLogits", [x, labels], {},
+                   [-np.log(p[row, labels]), p - np.eye(5)[labels]])
         self.each(rows)
         with self.assertRaisesRegex(AclError, r"labels has shape \[2\], expected \[3\]"):
             self.call(F32, "SparseSoftmaxCrossEntropyWithLogits", [np.ones((3, 5), LD), np.zeros(2, np.int32)], {},
@@ -453,7 +457,8 @@ class Named(unittest.TestCase):
             execute("NonZero", [Operand.of(BOOL, mask)], [Operand.empty(I64, (1, 6))], {"transpose": True})
         v = np.array([3, 3, 1, 3], np.int32)
         out = [Operand.empty(I32, (4,)), Operand.empty(I64, (4,)), Operand.empty(I64, (4,))]
-        execute("UniqueConsecutive", [Operand.of(I32, v)], out, {"return_idx": True, "return_counts": True}, shapes=True)
+        execute("UniqueConsecutive", [Operand.of(I32, v)], out, {"return_idx": True, "return_counts": True},
+                shapes=True)
         ref.check_equal(out[0].get()[:3], np.array([3, 1, 3], np.int32))
         ref.check_equal(out[1].get(), [0, 0, 1, 2])
         ref.check_equal(out[2].get()[:3], [2, 1, 1])
@@ -498,7 +503,7 @@ class Named(unittest.TestCase):
         x = self.rng.permutation(60).reshape(1, 2, 5, 6).astype(LD)     # different values: the maximum is one of them
         for pads, ceil in (([0, 0, 0, 0], False), ([1, 1, 0, 0], False), ([1, 1, 1, 1], True)):
             a = {"ksize": [1, 1, 3, 2], "strides": [1, 1, 2, 2], "pads": pads, "ceil_mode": ceil}
-            out = [(n + p + q - k + (1 if ceil else 0)) // 2 + 1 for n, k, p, q in ((5, 3, *pads[:2]), (6, 2, *pads[2:]))]
+            out = [(n + p + q - k + ceil) // 2 + 1 for n, k, p, q in ((5, 3, *pads[:2]), (6, 2, *pads[2:]))]
             out = [o - (1 if (o - 1) * 2 >= n + p else 0) for o, n, p in zip(out, (5, 6), (pads[0], pads[2]))]
             g = self.floats(F32, 1, 2, *out)
             of_max, of_mean, with_pads = (np.zeros(x.shape, LD) for _ in range(3))
@@ -530,8 +535,8 @@ class Named(unittest.TestCase):
             y = Operand.empty(U8, (n // 8,))
             words = [Operand.of(I32, np.array([v], np.int32)) for v in (seed, seed1)]
             words += [Host(v) for v in offset]
-            execute("StatelessDropOutGenMask", [Host([64, n // 64]), Operand.of(F32, np.array([keep], np.float32)), *words],
-                    [y], {})
+            prob = Operand.of(F32, np.array([keep], np.float32))
+            execute("StatelessDropOutGenMask", [Host([64, n // 64]), prob, *words], [y], {})
             return np.unpackbits(y.get())
         first = mask(3, 5)
         self.assertLess(abs(first.mean() - 0.75), 0.05)
@@ -556,7 +561,8 @@ class Named(unittest.TestCase):
         check("Conv2DBackpropInputD", [f, g], {"input_size": list(x.shape), **a}, dx)
         check("Conv2DBackpropFilterD", [x, g], {"filter_size": list(f.shape), **a}, df[..., None, None])
         b = {"strides": [1] * 5, "pads": [0] * 6, "data_format": "NCDHW"}
-        check("Conv3DBackpropInputD", [f[:, :, None], g[:, :, None]], {"input_size": [2, 3, 1, 4, 5], **b}, dx[:, :, None])
+        check("Conv3DBackpropInputD", [f[:, :, None], g[:, :, None]], {"input_size": [2, 3, 1, 4, 5], **b},
+              dx[:, :, None])
         check("Conv3DBackpropFilterD", [x[:, :, None], g[:, :, None]], {"filter_size": [6, 3, 1, 1, 1], **b},
               df[..., None, None, None])
 
@@ -635,7 +641,8 @@ class Named(unittest.TestCase):
                 ("numInputs is 3, expected up to 2", "Equal", [x, x, x], {}, x > 0),
                 ("x2 is missing, expected a tensor", "Equal", [x], {}, x > 0),
                 (r"x2 has shape \[4\], expected one that broadcasts with x1", "Equal", [x, np.ones(4, LD)], {}, x > 0),
-                ("y has dtype INT32, expected another", "Muls", [x.astype(np.int32)], {"value": 0.5}, x.astype(np.int32)),
+                ("y has dtype INT32, expected another", "Muls", [x.astype(np.int32)], {"value": 0.5},
+                 x.astype(np.int32)),
                 ("interpolation_mode is \"cubic\", expected one of bilinear", "GridSampler3D", [x, x],
                  {"interpolation_mode": "cubic"}, x),
                 ("attribute begin_mask is 1, expected 0", "StridedSliceAssign",
@@ -646,7 +653,8 @@ class Named(unittest.TestCase):
                 (r"stride\[0\] is -1", "AsStrided", [x, Host([2]), Host([-1]), Host([1])], {}, np.ones(2, LD)),
                 ("x has shape .*, expected one that broadcasts to that of y", "Expand", [x], {}, np.ones((2, 4), LD)),
                 ("batch_shape has 1 elements, expected none", "Eye", [], {"num_rows": 2, "batch_shape": [2]}, x),
-                (r"split_dim has 2 elements, expected 1", "SplitV", [x, Host([1, 1]), Host([0, 1])], {}, [x[:1], x[1:]]),
+                ("split_dim has 2 elements, expected 1", "SplitV", [x, Host([1, 1]), Host([0, 1])], {},
+                 [x[:1], x[1:]]),
                 ("concat_dim is missing, expected a list", "ConcatV2", [], {}, x),
         ):
             with self.subTest(name=name, words=words), self.assertRaisesRegex(AclError, words):

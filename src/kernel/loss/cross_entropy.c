@@ -296,7 +296,7 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
   return entropy_run_rows(&job, gradient_chunks, e->cost_ns);
 }
 
-/* ---- SoftmaxCrossEntropyWithLogits, and with classes as labels ------------------------------------------------------------------------------- */
+/* ---- SoftmaxCrossEntropyWithLogits, and its sparse version, whose labels are classes ----------------------------- */
 
 /* Labels k to k + n of a row: those that are given, or 1 for the row's class and 0 for others. */
 static const float *softmax_labels(const entropy_job *j, int64_t i, int64_t class, float *tile, int64_t k, int64_t n) {
@@ -318,8 +318,7 @@ static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, ent
   entropy_row_scale(p, row, tile, &top, &log_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = i64_min(BLOCK, p->classes - k);
-    const float *x = entropy_fetch(&p->in, row, tile, k, n),
-                *label = softmax_labels(j, i, class, label_tile, k, n);
+    const float *x = entropy_fetch(&p->in, row, tile, k, n), *label = softmax_labels(j, i, class, label_tile, k, n);
     float *y = entropy_place(&p->out, out, tile, k);
     loss += cross_entropy->softmax_loss(y, x, label, top, log_sum, n);
     entropy_store(&p->out, out, y, tile, k, n);

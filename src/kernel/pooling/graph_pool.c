@@ -113,9 +113,9 @@ status prepare_graph_pool_max_grad(executor *e, const graph_pool_max_grad_args *
   TRY(op_expect_same_shape(a->orig_output, "orig_output", a->grad));
   TRY(op_expect_dtype(a->out_grad, "out_grad", DTYPE_BIT(x->dtype)));
   TRY(op_expect_same_shape(a->out_grad, "out_grad", x));
-  return max_prepare_searched(e, axis, AXES, x, a->grad, a->out_grad,
-                              (const int[]){GRAPH_POOL_MAX_GRAD_ORIG_INPUT, GRAPH_POOL_MAX_GRAD_GRAD,
-                                            GRAPH_POOL_MAX_GRAD_OUT_GRAD});
+  return max_prepare_searched(
+      e, axis, AXES, x, a->grad, a->out_grad,
+      (const int[]){GRAPH_POOL_MAX_GRAD_ORIG_INPUT, GRAPH_POOL_MAX_GRAD_GRAD, GRAPH_POOL_MAX_GRAD_OUT_GRAD});
 }
 
 status prepare_graph_pool_average_grad(executor *e, const graph_pool_average_grad_args *a) {

@@ -126,7 +126,7 @@ static status read_keep(dropout_plan *p, void *const *view) {
 }
 
 /* The key of a stateless operator. */
-static random_key read_words(const dropout_plan *p, void *const *view) {
+static random_key dropout_words(const dropout_plan *p, void *const *view) {
   int64_t word[3] = {0};
   for (int k = 0; k < 3; ++k) {
     if (p->word[k] < 0) continue;
@@ -146,7 +146,7 @@ static status run_dropout(const executor *e, void *const *view, void *scratch) {
     TRY(read_keep(&read, view));
     p = &read;
   }
-  const random_key key = p->is_stateless ? read_words(p, view) : random_key_at_run(&p->key, view);
+  const random_key key = p->is_stateless ? dropout_words(p, view) : random_key_at_run(&p->key, view);
   const dropout_job job = {.plan = p, .key = &key, .view = view};
   rows_parallel(dropout_run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
