@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are called by name, with tensor descriptions and attributes (aclopCompileAndExecute). Each has a line
- * in a file ops/(name).aclop, from which scripts/gen_ops.py generates a table. Their prepare functions are like those of
- * other operators, or are those of others, and a call becomes ordinary tasks of executors:
+ * in a file ops/(name).aclop, from which scripts/gen_ops.py generates a table. Their prepare functions are like those
+ * of other operators, or are those of others, and a call becomes ordinary tasks of executors:
  *
  *   an operand in a blocked format     is converted by a TransData task into plain memory, before the operator
  *   an operand that is updated         is copied to the output, where a line says so, unless it is there already

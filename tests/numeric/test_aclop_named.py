@@ -8,11 +8,11 @@ import numpy as np
 
 import reference as ref
 from acl import AclError
-from aclop import Host, Missing, Operand, execute
-from dtypes import BOOL, F16, F32, I32, I64, LD, U8
+from aclop import NHWC, Host, Missing, Operand, execute
+from dtypes import BOOL, F16, F32, I32, I64, LD, U8, U16
 
 TOLERANCE = {F32: (2e-6, 1e-6), F16: (2e-3, 1e-3)}
-OF = {np.dtype(d.values): d for d in (BOOL, I32, I64, U8)}
+OF = {np.dtype(d.values): d for d in (BOOL, I32, I64, U8, U16)}
 
 
 def dtype_of(values, d):
@@ -110,7 +110,7 @@ class Named(unittest.TestCase):
         self.each(rows)
 
     def test_bits(self):
-        for t in (np.int32, np.uint8):
+        for t in (np.int32, np.uint8, np.uint16):
             x, y = (self.rng.integers(0, 99, (4, 5)).astype(t) for _ in range(2))
             self.call(F32, "BitwiseAnd", [x, y], {}, x & y)
             self.call(F32, "BitwiseOr", [x, y[:1]], {}, x | y[:1])
@@ -547,6 +547,23 @@ class Named(unittest.TestCase):
         ref.check_equal(mask(3, 5, keep=1), np.ones(4096, np.uint8))
         with self.assertRaisesRegex(AclError, "offset has shape .*, expected some elements"):
             mask(3, 5, [])
+
+    def test_channels_last(self):
+        """As OpenCV's cannops pass images: the same numbers as with the channels first."""
+        x = self.floats(F32, 1, 3, 6, 5).astype(np.float32)
+        last = lambda v: np.ascontiguousarray(v.transpose(0, 2, 3, 1))
+        for name in ("ResizeBicubic", "ResizeBilinearV2", "ResizeNearestNeighborV2"):
+            first, y = Operand.empty(F32, (1, 3, 4, 7)), Operand.empty(F32, (1, 4, 7, 3), NHWC)
+            for image, out in ((Operand.of(F32, x), first), (Operand.of(F32, last(x), NHWC), y)):
+                execute(name, [image, Host([4, 7], np.int32)], [out], {"half_pixel_centers": True})
+            ref.check_equal(y.get(), last(first.get()), name)
+        image, parts = Operand.of(F32, last(x), NHWC), [Operand.empty(F32, (1, 6, 5, 1), NHWC) for _ in range(3)]
+        execute("SplitD", [image], parts, {"split_dim": 3, "num_split": 3})
+        for c in range(3):
+            ref.check_equal(parts[c].get(), last(x[:, c:c + 1]))
+        size, y = Operand.empty(F32, (1, 2, 3, 3), NHWC), Operand.empty(F32, (1, 2, 3, 3), NHWC)
+        execute("Crop", [image, size], [y], {"axis": 1, "offsets": [4, 1, 0]})
+        ref.check_equal(y.get(), last(x[:, :, 4:, 1:4]))
 
     def test_convolutions(self):
         """Kernels of one element, whose gradients are products of matrices."""

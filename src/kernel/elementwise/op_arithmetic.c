@@ -23,10 +23,16 @@ status prepare_graph_sum(executor *e, const graph_sum_args *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-status prepare_graph_product(executor *e, const graph_product_args *a) {
+status prepare_graph_pair(executor *e, const graph_pair_args *a) {
   elementwise_call c;
   graph_call_of(e, a->all, &c);
-  return elementwise_prepare(e, EW_mul, &c);
+  return elementwise_prepare(e, e->op->variant, &c);
+}
+
+status prepare_graph_invert(executor *e, const graph_invert_args *a) {
+  elementwise_call c;
+  graph_call_of(e, a->all, &c);
+  return elementwise_prepare(e, a->x->dtype == ACL_BOOL ? EW_logical_not : EW_bitwise_not, &c);
 }
 
 /* Div called by operator name: integers are divided as in C. */
