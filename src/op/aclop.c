@@ -14,7 +14,7 @@
 #include "tensor/format.h"
 #include "tensor/objects.h"
 
-enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 6, MAX_LIST = 32, MAX_SCALARS = 6 };
+enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 6, MAX_LIST = 32, MAX_SCALARS = 6, MAX_UPDATES = 4 };
 
 /* Why an operand is staged, that is, passed to the operator in other memory: its format is
  * blocked, or it is in host memory. */
@@ -48,7 +48,8 @@ typedef struct {
                             * the operator has as lists */
   scalar scalars[MAX_SCALARS]; /* attributes that the operator has as scalars */
   int n_scalars;
-  update update; /* to is NULL: none */
+  update updates[MAX_UPDATES];
+  int n_updates;
   uint64_t staged_bytes;
   union {
     aclTensorList array;
@@ -375,7 +376,9 @@ static status take_source(binding *b, const aclop_source *from, arg_kind kind, o
   EXPECT(new->dtype == old->dtype &&new->rank == old->rank && !memcmp(new->dims, old->dims, (size_t) new->rank * 8),
          "%s has shape %s and dtype %s, expected %s and %s, as %s", s->name, SHAPE_OF(new), dtype_name(new->dtype),
          SHAPE_OF(old), dtype_name(old->dtype), b->o->given[from->copied].name);
-  b->update = (update){old, new};
+  EXPECT(b->n_updates < MAX_UPDATES, "%s is one tensor too many that is updated, expected up to %d", s->name,
+         MAX_UPDATES);
+  b->updates[b->n_updates++] = (update){old, new};
   return ST_OK;
 }
 
@@ -397,7 +400,7 @@ typedef struct {
 
 typedef struct {
   stream *stream;
-  executor *main, *update, *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
+  executor *main, *update[MAX_UPDATES], *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
   piece staging, workspace;
   tensor *results[EXECUTOR_RESULTS]; /* whose shapes the operator sets, with references */
   tensor_desc *to[EXECUTOR_RESULTS]; /* where these go; NULL: nowhere */
@@ -479,8 +482,10 @@ static status aclop_prepare(binding *b, tasks *t) {
     plain->data = (char *)t->staging.block + b->staged[i].offset;
     TRY(prepare_conversion(&b->staged[i], plain, &t->conversion[i]));
   }
-  const update *u = &b->update;
-  if (u->to && u->to->n && u->to->data != u->from->data) TRY(prepare_move(u->from, u->to, &t->update));
+  for (int i = 0; i < b->n_updates; ++i) {
+    const update *u = &b->updates[i];
+    if (u->to->n && u->to->data != u->from->data) TRY(prepare_move(u->from, u->to, &t->update[i]));
+  }
   TRY(op_prepare(&b->o->op, b->arg, &workspace_bytes, &t->main));
   TRY(keep_results(b, t));
   return take_memory(b, t->stream, workspace_bytes, &t->workspace);
@@ -500,14 +505,16 @@ static status launch_conversions(const binding *b, tasks *t, stage_kind kind, vo
 
 static status launch_all(const binding *b, tasks *t, void *stream) {
   TRY(launch_conversions(b, t, BLOCKED_INPUT, stream));
-  if (t->update) TRY(launch(&aclop_find("TransData")->op, &t->update, NULL, stream));
+  for (int i = 0; i < b->n_updates; ++i)
+    if (t->update[i]) TRY(launch(&aclop_find("TransData")->op, &t->update[i], NULL, stream));
   TRY(launch(&b->o->op, &t->main, t->workspace.block, stream));
   return launch_conversions(b, t, BLOCKED_OUTPUT, stream);
 }
 
 static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
-  if (t->update) executor_unref(t->update);
+  for (int i = 0; i < b->n_updates; ++i)
+    if (t->update[i]) executor_unref(t->update[i]);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
   for (int i = 0; i < t->n_results; ++i) tensor_release(t->results[i]);

@@ -99,6 +99,8 @@ class Named(unittest.TestCase):
             yield "IsFinite", [odd], {}, np.isfinite(odd)
             yield "IsInf", [odd], {}, np.isinf(odd)
             yield "IsNan", [odd], {}, np.isnan(odd)
+            yield "IsPosInf", [odd], {}, odd == np.inf
+            yield "IsNegInf", [odd], {}, odd == -np.inf
             near = x + self.rng.integers(0, 2, x.shape) * 0.5
             yield "IsClose", [x, near], {"rtol": 0.0, "atol": 0.25}, np.abs(x - near) <= 0.25
             yield "IsClose", [odd, odd], {}, np.array([True] * 4 + [False])
@@ -218,6 +220,7 @@ class Named(unittest.TestCase):
             yield "LogSigmoidGrad", [g, x], {}, g * sigmoid(-x)
             yield "ThresholdV2D", [x], {"threshold": 0.5, "value": -2.0}, np.where(x > 0.5, x, -2)
             yield "ThresholdGradV2D", [g, x], {"threshold": 0.5}, np.where(x > 0.5, g, 0)
+            yield "Threshold", [x], {"threshold": 0.5}, (x > 0.5).astype(LD)
             w = np.array([0.25], LD)
             yield "PRelu", [x, w], {}, np.where(x > 0, x, x / 4)
             yield ("PReluGrad", [g, x, w], {}, [np.where(x > 0, g, g / 4),
@@ -230,6 +233,11 @@ class Named(unittest.TestCase):
             silu = lambda v: v * sigmoid(v)
             yield "SwiGlu", [x], {}, silu(a) * b
             yield "SwiGluGrad", [half, x], {}, np.concatenate([half * b * slope(silu, a), half * silu(a)], 1)
+            slopes = slope(gelu, b)
+            yield "GeGluV2", [x], {}, [a * gelu(b), gelu(b)]
+            if d is F32:
+                yield ("GeGluGradV2", [half, x, gelu(b)], {},
+                       np.concatenate([half * gelu(b), half * a * slopes], 1))
             yield "ReluGrad", [g, x], {}, np.where(x > 0, g, 0)
             yield "SigmoidGrad", [x, g], {}, g * x * (1 - x)
             yield "TanhGrad", [x, g], {}, g * (1 - x * x)
@@ -256,6 +264,15 @@ class Named(unittest.TestCase):
                 yield "SoftmaxGrad", [y, g], attributes, y * (g - (g * y).sum(axis, keepdims=True))
             y = np.log(softmax(x, 0)).astype(d.storage).astype(LD)
             yield "LogSoftmaxGrad", [g, y], {"axis": [0]}, g - np.exp(y) * g.sum(0, keepdims=True)
+            mask = self.rng.random((1, 1, 3, 5)) < 0.4
+            mask[..., 0] = False
+            cube = self.floats(d, 2, 2, 3, 5)
+            y = softmax(np.where(mask, -10000, cube * 0.5), -1)
+            yield "ScaledMaskedSoftmax", [cube, mask], {"scale": 0.5}, y
+            y, k = y.astype(d.storage).astype(LD), self.floats(d, 2, 2, 3, 5)
+            if d is F32:
+                yield ("ScaledMaskedSoftmaxGrad", [k, y, mask], {"scale": 0.5},
+                       np.where(mask, 0, 0.5 * y * (k - (k * y).sum(-1, keepdims=True))))
             labels, p = np.array([4, 0, 2], np.int32), softmax(x, 1)
             row = np.arange(3)
             yield ("SparseSoftmaxCrossEntropyWithLogits", [x, labels], {},
@@ -331,6 +348,22 @@ class Named(unittest.TestCase):
                 r = 1 / rms(x)
                 dx = r * g * gamma - x * r ** 3 * (g * gamma * x).mean(-1, keepdims=True)
                 yield "RmsNormGrad", [g, x, r, gamma], {}, [dx, (g * x * r).sum(0)]
+                def layer(v, axes=-1):
+                    mean, rstd = v.mean(axes, keepdims=True), 1 / np.sqrt(v.var(axes, keepdims=True) + 1e-5)
+                    return [(v - mean) * rstd, mean, rstd]
+                normal, *rest = layer(x + y)
+                yield ("AddLayerNorm", [x, y, gamma, beta], {"additional_output": True},
+                       [normal * gamma + beta, *rest, x + y])
+                group = self.floats(d, 2, 4, 3)
+                scale, shift = self.floats(d, 4), self.floats(d, 4)
+                normal, mean, rstd = layer(group.reshape(2, 2, 6))
+                z = normal.reshape(group.shape) * scale[:, None] + shift[:, None]
+                yield ("GroupNormSilu", [group, scale, shift], {"num_groups": 2},
+                       [z * sigmoid(z), mean[..., 0], rstd[..., 0]])
+                head, angle = self.floats(d, 1, 2, 3, 8), self.floats(d, 1, 1, 3, 8)
+                turned = np.concatenate([-head[..., 4:], head[..., :4]], -1)
+                for name in ("RotaryMul", "RotaryPositionEmbedding"):
+                    yield name, [head, np.cos(angle), np.sin(angle)], {}, head * np.cos(angle) + turned * np.sin(angle)
                 s = 0.3 * x + y
                 mean, rstd = s.mean(-1, keepdims=True), 1 / np.sqrt(s.var(-1, keepdims=True) + 1e-6)
                 yield "DeepNorm", [x, y, beta, gamma], {}, [mean, rstd, (s - mean) * rstd * gamma + beta]
@@ -352,6 +385,7 @@ class Named(unittest.TestCase):
             yield "CumsumD", [x], {"axis": 1}, x.cumsum(1)
             yield "CumsumD", [x], {"axis": 0, "exclusive": True, "reverse": True}, x[::-1].cumsum(0)[::-1] - x
             yield "CumprodD", [x], {"axis": 2}, x.cumprod(2)
+            yield "CumulativeLogsumexpD", [x], {"axis": 1}, np.log(np.exp(x).cumsum(1))
             order = np.maximum.accumulate(x, 1)
             last = np.maximum.accumulate(np.where(x == order, np.arange(4)[:, None], 0), 1)
             yield "Cummax", [x], {"dim": 1}, [order, last.astype(np.int32)]
@@ -398,6 +432,19 @@ class Named(unittest.TestCase):
             assigned = x.copy()
             assigned[:, 1:, ::2] = part
             yield "StridedSliceAssign", [x, Host([0, 1, 0]), Host([2, 3, 4]), Host([1, 1, 2]), part], {}, assigned
+            grad = np.zeros((2, 3, 4), LD)
+            grad[:, 1:, ::2] = part
+            yield ("StridedSliceGradD", [part], {"shape": [2, 3, 4], "begin": [0, 1, 0], "end": [2, 3, 4],
+                                                 "strides": [1, 1, 2]}, grad)
+            yield "PadV3D", [x], {"paddings": [0, 1, 2, 0, 1, 1]}, np.pad(x, ((0, 1), (2, 0), (1, 1)))
+            square = self.floats(d, 1, 2, 2, 1)
+            batches = square.reshape(4, 1, 1, 1)
+            yield "SpaceToBatchNDD", [square], {"block_shape": [2, 2], "paddings": [0, 0, 0, 0]}, batches
+            yield "BatchToSpaceNDD", [batches], {"block_shape": [2, 2], "crops": [0, 0, 0, 0]}, square
+            signs = np.where(self.rng.random(16) < 0.5, LD(1), LD(-1))
+            bits = np.packbits(signs > 0, bitorder="little")
+            yield "SignBitsPack", [signs], {"size": 2}, bits.reshape(2, 1)
+            yield "SignBitsUnpack", [bits], {"size": 2, "dtype": d.code}, signs.reshape(2, 8)
             yield "Crop", [x, x[:, 1:3, 1:]], {"axis": 1, "offsets": [1, 1]}, x[:, 1:3, 1:]
             yield "Crop", [x, x[..., 1:3]], {"offsets": [1]}, x[..., 1:3]
             yield "SplitD", [x], {"split_dim": 2, "num_split": 2}, np.split(x, 2, 2)
@@ -430,6 +477,25 @@ class Named(unittest.TestCase):
             want = exact.copy()
             np.add.at(want, (at, np.arange(3)), updates)
             yield "ScatterAddWithAxis", [exact, at, updates], {}, want
+            yield "ScatterElementsV2", [exact, at, updates], {"reduction": "add"}, want
+            want = exact.copy()
+            np.put_along_axis(want, at[:1], updates[:1], 0)
+            yield "ScatterElementsV2", [exact, at[:1], updates[:1]], {}, want
+            want = np.zeros((6, 3), LD)
+            np.add.at(want, rows_, updates[:3])
+            yield "ScatterNdD", [rows_[:, None], updates[:3]], {"shape": [6, 3]}, want
+            ids = np.array([1, 0, 1, 1, 0], np.int32)
+            for name, f in (("Sum", np.sum), ("Prod", np.prod), ("Max", np.max), ("Min", np.min)):
+                yield (f"UnsortedSegment{name}D", [x, ids], {"num_segments": 2},
+                       np.stack([f(x[ids == k], 0) for k in range(2)]))
+            order = np.argsort(-x, 0)[:2]
+            yield ("TopKD", [x, np.arange(10, dtype=LD)], {"k": 2, "dim": 0},
+                   [np.take_along_axis(x, order, 0), order.astype(np.int32)])
+            line, search = np.sort(np.round(self.floats(d, 9))), np.round(self.floats(d, 2, 3))
+            for right in (False, True):
+                yield ("SearchSorted", [line, search], {"right": right},
+                       np.searchsorted(line, search, "right" if right else "left").astype(np.int32))
+            yield "MaskedScale", [x, mask.astype(np.uint8)], {"value": 2.0}, x * mask * 2
             want = exact.copy()
             np.add.at(want, rows_, updates[:3])
             for name in ("TensorScatterAdd", "ScatterNonAliasingAdd"):
@@ -493,6 +559,13 @@ class Named(unittest.TestCase):
         self.call(F32, "ResizeBicubic", [x, Host([5, 4], np.int32)], {"half_pixel_centers": True}, x)
         self.call(F32, "AdaptiveAvgPool2d", [x[:, :, :4]], {"output_size": [2, 2]},
                   x[:, :, :4].reshape(1, 2, 2, 2, 2, 2).mean((3, 5)))
+        self.call(F32, "AdaptiveAvgPool2dGrad", [g[:, :, :2, :2]], {"orig_input_shape": [1, 2, 4, 6]},
+                  g[:, :, :2, :2].repeat(2, 2).repeat(3, 3) / 6)
+        for name in ("ResizeBilinearV2D", "ResizeNearestNeighborV2D", "ResizeNearestNeighborV2GradD"):
+            self.call(F32, name, [x], {"size": [5, 4]}, x)
+        double = x.repeat(2, 2).repeat(2, 3)
+        self.call(F32, "ResizeNearestNeighborV2D", [x], {"size": [10, 8]}, double)
+        self.call(F32, "ResizeNearestNeighborV2GradD", [double], {"size": [5, 4]}, 4 * x)
         most = x[:, :, :4].reshape(1, 2, 2, 2, 2, 2).max((3, 5))
         places = np.array([[[[np.flatnonzero(x[0, c, :4] == most[0, c, i, j])[0] for j in range(2)] for i in range(2)]
                             for c in range(2)]], np.int32)
@@ -577,9 +650,11 @@ class Named(unittest.TestCase):
             np.testing.assert_allclose(y.get(), want.astype(np.float64), 1e-5, 1e-5, err_msg=name)
         check("Conv2DBackpropInputD", [f, g], {"input_size": list(x.shape), **a}, dx)
         check("Conv2DBackpropFilterD", [x, g], {"filter_size": list(f.shape), **a}, df[..., None, None])
+        check("Conv2DTransposeD", [g, f], {"input_size": list(x.shape), **a}, dx)
         b = {"strides": [1] * 5, "pads": [0] * 6, "data_format": "NCDHW"}
         check("Conv3DBackpropInputD", [f[:, :, None], g[:, :, None]], {"input_size": [2, 3, 1, 4, 5], **b},
               dx[:, :, None])
+        check("Conv3DTransposeD", [g[:, :, None], f[:, :, None]], {"input_size": [2, 3, 1, 4, 5], **b}, dx[:, :, None])
         check("Conv3DBackpropFilterD", [x[:, :, None], g[:, :, None]], {"filter_size": [6, 3, 1, 1, 1], **b},
               df[..., None, None, None])
 
@@ -637,6 +712,22 @@ class Named(unittest.TestCase):
         self.step("ApplyAddSign", [var, m], [0.5, 0.7, 0.8, 0.9], 4, {}, add_sign)
         self.step("ApplyKerasMomentum", [var, m], [0.5, 0.9], 1, {},
                   lambda x, a, g: (x + 0.9 * a - 0.5 * g, 0.9 * a - 0.5 * g))
+
+    def test_adamw(self):
+        """Three states, which the outputs get; the caller's stay as they are, unless they are the outputs."""
+        var, m, v, g = (self.floats(F32, 5, low=0.5, high=1) for _ in range(4))
+        want = ref.adamw(var, m, v, None, g, 2, 0.25, 0.5, 0.75, 0.1, 0.01, False)[:3]
+        numbers = [Operand.of(F32, np.array([x], np.float32)) for x in (0.5, 0.75, 0.25, 0.1, 0.5, 0.75, 0.01)]
+        states = [Operand.of(F32, x.astype(np.float32)) for x in (var, m, v)]
+        grad = Operand.of(F32, g.astype(np.float32))
+        apart = [Operand.empty(F32, (5,)) for _ in range(3)]
+        for out in (apart, states):
+            before = [s.get() for s in states]
+            execute("ApplyAdamW", [*states, *numbers, grad, Missing()], out, {"amsgrad": False, "maximize": False})
+            for y, w, s, old in zip(out, want, states, before):
+                np.testing.assert_allclose(y.get(), w.astype(np.float64), 1e-5, 1e-6)
+                if out is apart:
+                    ref.check_equal(s.get(), old)
 
     def test_copied_in_place(self):
         """An operand that is the output, too, is not copied; another is, and stays as it is."""
