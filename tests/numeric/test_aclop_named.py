@@ -135,6 +135,7 @@ class Named(unittest.TestCase):
             yield "Power", [x], {}, x
             yield "Muls", [x], {"value": 2.5}, 2.5 * x
             yield "Muls", [k], {"value": 3.0}, 3 * k
+            yield "Muls", [x], {"value": 3}, 3 * x
             yield "Adds", [x], {"value": -1.5}, x - 1.5
             yield "Adds", [k], {"value": 2.0}, k + 2
             yield "Axpy", [x, y], {"alpha": 0.5}, x + y / 2
@@ -519,8 +520,11 @@ class Named(unittest.TestCase):
             shapes = execute(name, operands, [y], {}, shapes=True)
             self.assertEqual(shapes, [want.shape], name)
             ref.check_equal(y.get()[:len(want)], want, name)
-        with self.assertRaisesRegex(AclError, "attribute transpose is true, expected false"):
-            execute("NonZero", [Operand.of(BOOL, mask)], [Operand.empty(I64, (1, 6))], {"transpose": True})
+        columns = Operand.empty(I64, (2, 4))
+        shapes = execute("NonZero", [Operand.of(I32, np.array([[0, 3], [5, 0]], np.int32))], [columns],
+                         {"transpose": True}, shapes=True)
+        self.assertEqual(shapes, [(2, 2)])
+        ref.check_equal(columns.get().reshape(-1)[:4], [0, 1, 1, 0])
         v = np.array([3, 3, 1, 3], np.int32)
         out = [Operand.empty(I32, (4,)), Operand.empty(I64, (4,)), Operand.empty(I64, (4,))]
         execute("UniqueConsecutive", [Operand.of(I32, v)], out, {"return_idx": True, "return_counts": True},

@@ -173,7 +173,7 @@ status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   return plan_search(e, p, sequence, self, a->sorter, a->out, a->out_int32);
 }
 
-/* By name: LowerBound and UpperBound, of rows of sorted_x and of values, and SearchSorted, of any number of dimensions. */
+/* By name: LowerBound and UpperBound, of rows of sorted_x and of values; SearchSorted, of any number of dimensions. */
 status prepare_graph_bound(executor *e, const graph_bound_args *a) {
   const bool any_rank = e->op->variant == GRAPH_BOUND_SEARCH;
   const tensor *y = a->y;
