@@ -457,7 +457,8 @@ class Named(unittest.TestCase):
             yield "Roll", [x], {"shifts": [5]}, np.roll(x, 5)
             yield "RollV2", [x, Host([-1]), Host([1])], {}, np.roll(x, -1, 1)
             yield "ReverseV2D", [x], {"axis": [0, 2]}, x[::-1, :, ::-1]
-            yield "PadD", [x], {"paddings": [0, 1, 2, 0, 1, 1]}, np.pad(x, ((0, 1), (2, 0), (1, 1)))
+            for paddings in ([0, 1, 2, 0, 1, 1], [[0, 1], [2, 0], [1, 1]]):
+                yield "PadD", [x], {"paddings": paddings}, np.pad(x, ((0, 1), (2, 0), (1, 1)))
             yield ("ConfusionTransposeD", [x], {"perm": [1, 0, 2], "shape": [3, 8], "transpose_first": True},
                    x.transpose(1, 0, 2).reshape(3, 8))
             yield "DiagD", [x[0, 0], np.eye(4, dtype=LD)], {}, np.diag(x[0, 0])
