@@ -71,10 +71,11 @@ class Family:
         if self.positional:
             return
         fields = collections.defaultdict(dict)
-        for op in ops:
+        own = [op for op in ops if not getattr(op, 'target', None)]
+        for op in own:
             for a in filter(lambda a: a.field, op.args):
                 fields[names.get(a.name) or snake_case(a.name)][a.field] = None
-        for op in ops:
+        for op in own:
             self.places[id(op)] = places = self.places_of(op, names, fields)
             if len({p.member for p in places}) < len(places):
                 raise ValueError(f'{op.name}: two arguments are members of {name}_args with one name')
@@ -83,6 +84,9 @@ class Family:
                 self.spellings[p.member].add(p.name)
                 if p.operand:
                     self.operands[p.member].add(p.operand)
+        for op in ops:  # those that call another of this family have its arguments under other names
+            if op not in own:
+                self.places[id(op)] = [p._replace(name=op.args[p.index].name) for p in self.places[id(op.target)]]
 
     @staticmethod
     def places_of(op, names, fields):

@@ -355,6 +355,7 @@ def main():
     all_ops = [op for read in by_path.values() for op in read.ops]
     steps = [op for read in by_path.values() for op in read.steps]
     nodes = [op for read in by_path.values() for op in read.nodes]
+    aclops = gen_aclops.resolve(aclops, all_ops + nodes)
     by_name = families(all_ops + aclops + steps + nodes, names)
     for path, read in by_path.items():
         write(os.path.join(a.sources, os.path.basename(path)[:-4] + '_ops.c'),

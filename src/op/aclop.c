@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/aclop.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "tensor/format.h"
 #include "tensor/objects.h"
 
-enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 4, MAX_LIST = 32 };
+enum { MAX_ARGS = 48, MAX_TENSORS = 32, MAX_HOST_LISTS = 6, MAX_LIST = 32, MAX_SCALARS = 6, MAX_UPDATES = 4 };
 
 /* Why an operand is staged, that is, passed to the operator in other memory: its format is
  * blocked, or it is in host memory. */
@@ -26,10 +27,16 @@ typedef struct {
   uint64_t offset, bytes; /* of its plain copy, in the staging memory */
 } staged;
 
+/* A tensor whose elements an output gets before the operator updates them there. */
+typedef struct {
+  const tensor *from, *to;
+} update;
+
 typedef struct {
   const aclop_call *call;
   aclop *o;
-  op_arg arg[MAX_ARGS];
+  op_arg given[MAX_ARGS];           /* in the order of the caller's schema */
+  op_arg arg[MAX_ARGS];             /* in that of the operator's */
   tensor tensors[MAX_TENSORS];      /* in the order of the schema; absent ones keep their index */
   tensor_desc *result[MAX_TENSORS]; /* of each: what gets its shape if that depends on the data; NULL: nothing */
   int n_tensors, n_staged, n_lists;
@@ -38,7 +45,12 @@ typedef struct {
   union {
     aclIntArray array;
     char room[sizeof(aclIntArray) + MAX_LIST * sizeof(int64_t)];
-  } lists[MAX_HOST_LISTS]; /* operands that the schema has as a list of integers, read on the host */
+  } lists[MAX_HOST_LISTS]; /* operands that the schema has as a list of integers, read on the host, and attributes that
+                            * the operator has as lists */
+  scalar scalars[MAX_SCALARS]; /* attributes that the operator has as scalars */
+  int n_scalars;
+  update updates[MAX_UPDATES];
+  int n_updates;
   uint64_t staged_bytes;
   union {
     aclTensorList array;
@@ -164,6 +176,25 @@ static status bind_tensors(binding *b, const arg_schema *s, const aclop_operand 
   return ST_OK;
 }
 
+/* How many operands of that direction the caller's schema has behind argument i. */
+static int operands_behind(const aclop *o, int i, int direction) {
+  int n = 0;
+  for (++i; i < o->n_given; ++i)
+    n += !(o->given[i].flags & ARG_ATTRIBUTE) && (o->given[i].flags & ARG_WRITTEN) == direction;
+  return n;
+}
+
+static aclIntArray *aclop_new_list(binding *b, const char *name, size_t n) {
+  if (n > MAX_LIST || b->n_lists == MAX_HOST_LISTS) {
+    (void)OP_FAIL("%s has %zu elements, expected up to %d", name, n, MAX_LIST);
+    return NULL;
+  }
+  aclIntArray *array = &b->lists[b->n_lists++].array;
+  array->magic = MAGIC_INT_ARRAY;
+  array->size = n;
+  return array;
+}
+
 static status bind_list(binding *b, const arg_schema *s, const aclop_operand *o, op_arg *arg) {
   size_t n;
   *arg = (op_arg){.ints = NULL};
@@ -174,14 +205,12 @@ static status bind_list(binding *b, const arg_schema *s, const aclop_operand *o,
   EXPECT(d->dtype == ACL_INT32 || d->dtype == ACL_INT64, "%s has dtype %s, expected INT32 or INT64", s->name,
          dtype_name(d->dtype));
   TRY(desc_elements(d, &n));
-  EXPECT(n <= MAX_LIST && b->n_lists < MAX_HOST_LISTS, "%s has %zu elements, expected up to %d", s->name, n, MAX_LIST);
   EXPECT(memory_place_of(at.data) == PLACE_PAGEABLE || memory_place_of(at.data) == PLACE_PINNED,
          "%s lies in a device's memory, expected host memory or a constant", s->name);
   EXPECT(!n || (at.data && at.bytes >= n * dtype_bytes(d->dtype)), "the data of %s are fewer than %zu bytes", s->name,
          n * dtype_bytes(d->dtype));
-  aclIntArray *array = &b->lists[b->n_lists++].array;
-  array->magic = MAGIC_INT_ARRAY;
-  array->size = n;
+  aclIntArray *array = aclop_new_list(b, s->name, n);
+  if (!array) return ST_OP_INVALID;
   for (size_t i = 0; i < n; ++i)
     array->value[i] = d->dtype == ACL_INT32 ? ((const int32_t *)at.data)[i] : ((const int64_t *)at.data)[i];
   *arg = (op_arg){.ints = array};
@@ -196,8 +225,34 @@ static bool kinds_agree(attr_kind set, arg_kind wanted) {
   case ARG_INT: return set == ATTR_INT || set == ATTR_DATA_TYPE;
   case ARG_FLOAT: return set == ATTR_FLOAT || set == ATTR_INT;
   case ARG_STRING: return set == ATTR_STRING;
-  case ARG_INT_ARRAY: return set == ATTR_LIST_INT;
+  case ARG_INT_ARRAY: return set == ATTR_LIST_INT || set == ATTR_LIST_LIST_INT;
   default: return wanted == ARG_ANY;
+  }
+}
+
+static bool values_agree(const op_arg *x, const op_arg *y, arg_kind kind) {
+  switch (kind) {
+  case ARG_BOOL: return x->boolean == y->boolean;
+  case ARG_INT: return x->integer == y->integer;
+  case ARG_FLOAT: return !(x->real < y->real || x->real > y->real);
+  case ARG_STRING: return !strcmp(x->string, y->string);
+  default:
+    return x->ints->size == y->ints->size &&
+           !memcmp(x->ints->value, y->ints->value, x->ints->size * sizeof x->ints->value[0]);
+  }
+}
+
+/* An attribute of which the operator has the default value only. */
+static status aclop_expect_default(const arg_schema *s, const op_arg *set, const op_arg *fixed) {
+  static const char *const words[] = {"false", "true"};
+  if (values_agree(set, fixed, s->kind)) return ST_OK;
+  switch (s->kind) {
+  case ARG_BOOL: return OP_FAIL("attribute %s is %s, expected %s", s->name, words[set->boolean], words[fixed->boolean]);
+  case ARG_INT:
+    return OP_FAIL("attribute %s is %jd, expected %jd", s->name, (intmax_t)set->integer, (intmax_t)fixed->integer);
+  case ARG_FLOAT: return OP_FAIL("attribute %s is %g, expected %g", s->name, set->real, fixed->real);
+  case ARG_STRING: return OP_FAIL("attribute %s is \"%.32s\", expected \"%s\"", s->name, set->string, fixed->string);
+  default: return OP_FAIL("attribute %s has other values than its default ones, expected these", s->name);
   }
 }
 
@@ -207,14 +262,14 @@ static status bind_attribute(const binding *b, int i, op_arg *arg) {
                                        [ARG_FLOAT] = "a float",
                                        [ARG_STRING] = "a string",
                                        [ARG_INT_ARRAY] = "a list of integers"};
-  const arg_schema *s = &b->o->op.schema[i];
+  const arg_schema *s = &b->o->given[i];
   const attr_value *v = attributes_find(b->call->attributes, s->name);
   EXPECT(v || s->flags & ARG_OPTIONAL, "attribute %s is missing, expected %s", s->name, wanted[s->kind]);
   EXPECT(!v || kinds_agree(v->kind, s->kind), "attribute %s is %s, expected %s", s->name, attr_kind_names[v->kind],
          wanted[s->kind]);
   *arg = v ? v->value : b->o->defaults[i];
   if (v && v->kind == ATTR_INT && s->kind == ARG_FLOAT) *arg = (op_arg){.real = (double)v->value.integer};
-  return ST_OK;
+  return v && s->flags & ARG_FIXED ? aclop_expect_default(s, arg, &b->o->defaults[i]) : ST_OK;
 }
 
 /* Warns of attributes that the operator does not have, which are ignored as CANN does: onnxruntime's provider passes
@@ -223,37 +278,118 @@ static void check_names(const binding *b) {
   if (!log_wanted(LOG_WARNING)) return;
   for (const attr_value *v = b->call->attributes ? b->call->attributes->first : NULL; v; v = v->next) {
     bool known = v->name[0] == '_';
-    for (int i = 0; !known && i < b->o->op.n_args; ++i)
-      known = b->o->op.schema[i].flags & ARG_ATTRIBUTE && !strcmp(b->o->op.schema[i].name, v->name);
+    for (int i = 0; !known && i < b->o->n_given; ++i)
+      known = b->o->given[i].flags & ARG_ATTRIBUTE && !strcmp(b->o->given[i].name, v->name);
     if (!known) log_line(LOG_WARNING, "%s has no attribute %s: it is ignored", b->o->op.name, v->name);
   }
 }
 
-static status bind(binding *b) {
+/* Binds the caller's operands and attributes, in the order of its schema. */
+static status bind_given(binding *b) {
   const aclop_call *c = b->call;
   int n_in = 0, n_out = 0;
   check_names(b);
-  for (int i = 0; i < b->o->op.n_args; ++i) {
-    const arg_schema *s = &b->o->op.schema[i];
+  for (int i = 0; i < b->o->n_given; ++i) {
+    const arg_schema *s = &b->o->given[i];
     const bool written = s->flags & ARG_WRITTEN;
     const aclop_operand *o = NULL;
     if (s->flags & ARG_ATTRIBUTE) {
-      TRY(bind_attribute(b, i, &b->arg[i]));
+      TRY(bind_attribute(b, i, &b->given[i]));
       continue;
     }
     if (s->kind == ARG_TENSOR_LIST) {
       int *const at = written ? &n_out : &n_in;
-      const int n = written ? c->n_outputs : c->n_inputs;
-      TRY(bind_tensors(b, s, (written ? c->outputs : c->inputs) + *at, n - *at, &b->arg[i]));
-      *at = n;
+      const int n = (written ? c->n_outputs : c->n_inputs) - *at - operands_behind(b->o, i, s->flags & ARG_WRITTEN);
+      TRY(bind_tensors(b, s, (written ? c->outputs : c->inputs) + *at, n < 0 ? 0 : n, &b->given[i]));
+      *at += n < 0 ? 0 : n;
       continue;
     }
     if (written && n_out < c->n_outputs) o = &c->outputs[n_out++];
     if (!written && n_in < c->n_inputs) o = &c->inputs[n_in++];
-    TRY(s->kind == ARG_TENSOR ? bind_tensor(b, s, o, &b->arg[i]) : bind_list(b, s, o, &b->arg[i]));
+    if (s->kind == ARG_ANY)
+      EXPECT(o || s->flags & ARG_OPTIONAL, "%s is missing, expected a tensor", s->name);
+    else
+      TRY(s->kind == ARG_TENSOR ? bind_tensor(b, s, o, &b->given[i]) : bind_list(b, s, o, &b->given[i]));
   }
   EXPECT(n_in == c->n_inputs, "numInputs is %d, expected up to %d", c->n_inputs, n_in);
   EXPECT(n_out == c->n_outputs, "numOutputs is %d, expected up to %d", c->n_outputs, n_out);
+  return ST_OK;
+}
+
+/* ---- the operator's arguments from the caller's, for lines that call another operator ---------------------------- */
+
+static status take_word(const char *name, const char *word, const char *words, op_arg *arg) {
+  const size_t n = strlen(word);
+  arg->integer = 0;
+  for (const char *at = words;; ++arg->integer) {
+    const char *const end = strchrnul(at, '|');
+    if ((size_t)(end - at) == n && !memcmp(at, word, n)) return ST_OK;
+    if (!*end) return OP_FAIL("attribute %s is \"%.32s\", expected one of %s", name, word, words);
+    at = end + 1;
+  }
+}
+
+/* Passes an attribute as a scalar, of the kind of the first tensor: 2.0 is an integer for integers. */
+static status take_scalar(binding *b, const arg_schema *s, const op_arg *given, op_arg *arg) {
+  EXPECT(b->n_scalars < MAX_SCALARS, "%s is one scalar too many, expected up to %d", s->name, MAX_SCALARS);
+  scalar *const x = &b->scalars[b->n_scalars++];
+  const bool of_integers = b->n_tensors && dtype_is_integer(b->tensors[0].dtype);
+  const bool whole = s->kind != ARG_FLOAT || (of_integers && fabs(given->real) < 0x1p53 && fmod(given->real, 1) == 0);
+  *x = (scalar){.magic = MAGIC_SCALAR, .dtype = whole ? ACL_INT64 : ACL_FLOAT};
+  if (!whole)
+    x->real = given->real;
+  else
+    x->integer = s->kind == ARG_FLOAT ? (int64_t)given->real : s->kind == ARG_INT ? given->integer : given->boolean;
+  arg->scalar = x;
+  return ST_OK;
+}
+
+/* Passes an argument of the caller, s, as one of another kind. */
+static status convert_given(binding *b, const arg_schema *s, const op_arg *given, arg_kind kind, op_arg *arg) {
+  if (kind == ARG_SCALAR) return take_scalar(b, s, given, arg);
+  if (kind == ARG_FLOAT) {
+    arg->real = (double)given->integer;
+  } else if (kind == ARG_INT && s->kind == ARG_BOOL) {
+    arg->integer = given->boolean;
+  } else if (kind == ARG_INT) {
+    EXPECT(given->ints->size == 1, "%s has %ju elements, expected 1", s->name, (uintmax_t)given->ints->size);
+    arg->integer = given->ints->value[0];
+  } else {
+    aclIntArray *list = aclop_new_list(b, s->name, 1);
+    if (!list) return ST_OP_INVALID;
+    list->value[0] = given->integer;
+    arg->ints = list;
+  }
+  return ST_OK;
+}
+
+static status take_source(binding *b, const aclop_source *from, arg_kind kind, op_arg *arg) {
+  if (from->given < 0) {
+    *arg = from->constant;
+    return ST_OK;
+  }
+  const arg_schema *s = &b->o->given[from->given];
+  const op_arg *given = &b->given[from->given];
+  if (from->words) return take_word(s->name, given->string, from->words, arg);
+  if (kind != s->kind) return convert_given(b, s, given, kind, arg);
+  *arg = *given;
+  if (from->copied < 0) return ST_OK;
+  const tensor *old = b->given[from->copied].tensor, *new = given->tensor;
+  EXPECT(new->dtype == old->dtype &&new->rank == old->rank && !memcmp(new->dims, old->dims, (size_t) new->rank * 8),
+         "%s has shape %s and dtype %s, expected %s and %s, as %s", s->name, SHAPE_OF(new), dtype_name(new->dtype),
+         SHAPE_OF(old), dtype_name(old->dtype), b->o->given[from->copied].name);
+  EXPECT(b->n_updates < MAX_UPDATES, "%s is one tensor too many that is updated, expected up to %d", s->name,
+         MAX_UPDATES);
+  b->updates[b->n_updates++] = (update){old, new};
+  return ST_OK;
+}
+
+static status bind(binding *b) {
+  TRY(bind_given(b));
+  const int n = b->o->op.n_args;
+  if (!b->o->sources) memcpy(b->arg, b->given, (size_t)n * sizeof b->arg[0]);
+  for (int i = 0; b->o->sources && i < n; ++i)
+    TRY(take_source(b, &b->o->sources[i], b->o->op.schema[i].kind, &b->arg[i]));
   return ST_OK;
 }
 
@@ -266,7 +402,7 @@ typedef struct {
 
 typedef struct {
   stream *stream;
-  executor *main, *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
+  executor *main, *update[MAX_UPDATES], *conversion[MAX_TENSORS]; /* NULL: there is none, or it was queued */
   piece staging, workspace;
   tensor *results[EXECUTOR_RESULTS]; /* whose shapes the operator sets, with references */
   tensor_desc *to[EXECUTOR_RESULTS]; /* where these go; NULL: nowhere */
@@ -297,14 +433,17 @@ static status copy_from_host(const staged *g, void *to) {
   return ST_OK;
 }
 
-static status prepare_conversion(const staged *g, const tensor *plain, executor **e) {
-  if (g->kind == HOST_INPUT) return copy_from_host(g, plain->data);
-  const bool out = g->kind == BLOCKED_OUTPUT;
-  const tensor *from = out ? plain : &g->stored, *to = out ? &g->stored : plain;
+/* Prepares TransData. */
+static status prepare_move(const tensor *from, const tensor *to, executor **e) {
   const op_arg arg[] = {{.tensor = from}, {.tensor = to}, {.string = ""}, {.string = ""},
                         {.integer = 1},   {.integer = 0}, {.integer = 0}};
   uint64_t unused;
   return op_prepare(&aclop_find("TransData")->op, arg, &unused, e);
+}
+
+static status prepare_conversion(const staged *g, const tensor *plain, executor **e) {
+  if (g->kind == HOST_INPUT) return copy_from_host(g, plain->data);
+  return g->kind == BLOCKED_OUTPUT ? prepare_move(plain, &g->stored, e) : prepare_move(&g->stored, plain, e);
 }
 
 /* Replaces the executor's results, which are in the binding, by tensors that live until its task has run. */
@@ -345,6 +484,10 @@ static status aclop_prepare(binding *b, tasks *t) {
     plain->data = (char *)t->staging.block + b->staged[i].offset;
     TRY(prepare_conversion(&b->staged[i], plain, &t->conversion[i]));
   }
+  for (int i = 0; i < b->n_updates; ++i) {
+    const update *u = &b->updates[i];
+    if (u->to->n && u->to->data != u->from->data) TRY(prepare_move(u->from, u->to, &t->update[i]));
+  }
   TRY(op_prepare(&b->o->op, b->arg, &workspace_bytes, &t->main));
   TRY(keep_results(b, t));
   return take_memory(b, t->stream, workspace_bytes, &t->workspace);
@@ -364,12 +507,16 @@ static status launch_conversions(const binding *b, tasks *t, stage_kind kind, vo
 
 static status launch_all(const binding *b, tasks *t, void *stream) {
   TRY(launch_conversions(b, t, BLOCKED_INPUT, stream));
+  for (int i = 0; i < b->n_updates; ++i)
+    if (t->update[i]) TRY(launch(&aclop_find("TransData")->op, &t->update[i], NULL, stream));
   TRY(launch(&b->o->op, &t->main, t->workspace.block, stream));
   return launch_conversions(b, t, BLOCKED_OUTPUT, stream);
 }
 
 static void clean_up(const binding *b, tasks *t) {
   if (t->main) executor_unref(t->main);
+  for (int i = 0; i < b->n_updates; ++i)
+    if (t->update[i]) executor_unref(t->update[i]);
   for (int i = 0; i < b->n_staged; ++i)
     if (t->conversion[i]) executor_unref(t->conversion[i]);
   for (int i = 0; i < t->n_results; ++i) tensor_release(t->results[i]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are called by name, with tensor descriptions and attributes (aclopCompileAndExecute). Each has a line
- * in ops/graph.aclop or ops/mindspore.aclop, from which scripts/gen_ops.py generates a table. Their prepare functions
- * are like those of other operators, and a call becomes ordinary tasks of executors:
+ * in a file ops/(name).aclop, from which scripts/gen_ops.py generates a table. Their prepare functions are like those
+ * of other operators, or are those of others, and a call becomes ordinary tasks of executors:
  *
  *   an operand in a blocked format     is converted by a TransData task into plain memory, before the operator
+ *   an operand that is updated         is copied to the output, where a line says so, unless it is there already
  *   the operator                       runs on plain operands; operands marked any_format or stored are used as they
  *                                      are
  *   a result in a blocked format       is converted by a TransData task behind the operator
@@ -17,10 +18,21 @@
 #include "op/attr.h"
 #include "tensor/desc.h"
 
+/* Where an operator's argument comes from, for a line that calls another operator. */
+typedef struct {
+  int8_t given;      /* the caller's argument; -1: `constant` */
+  int8_t copied;     /* of a tensor that is written: the caller's tensor that is copied into it before; -1: none */
+  const char *words; /* of a string: what it may be, as in "none|mean|sum". The operator gets the word's number. */
+  op_arg constant;
+} aclop_source;
+
 typedef struct {
   op op;
-  const op_arg *defaults; /* of attributes, by the argument's index */
-  bool any_format;        /* the operator handles every format itself */
+  const arg_schema *given; /* the caller's arguments, of which there are n_given */
+  uint8_t n_given;
+  const aclop_source *sources; /* of each of op's arguments; NULL: they are the caller's */
+  const op_arg *defaults;      /* of attributes, by the index of the caller's argument */
+  bool any_format;             /* the operator handles every format itself */
 } aclop;
 
 extern aclop aclop_table[]; /* sorted by name */

@@ -16,10 +16,10 @@ typedef enum {
   ATTR_LIST_BOOL,
   ATTR_LIST_INT,
   ATTR_LIST_FLOAT,
+  ATTR_LIST_LIST_INT, /* stored as one list, of the elements of all */
   /* No operator has an attribute of these kinds: the name is stored, but not the value. */
   ATTR_LIST_STRING,
   ATTR_LIST_DATA_TYPE,
-  ATTR_LIST_LIST_INT,
 } attr_kind;
 
 extern const char *const attr_kind_names[]; /* for messages: "a number", "a list of numbers" */
@@ -44,6 +44,9 @@ void attributes_free(attributes *a);
  * ST_INVALID_PARAM, ST_NO_HOST_MEMORY. */
 status attributes_set(attributes *a, const char *name, attr_kind kind, op_arg value);
 status attributes_set_list(attributes *a, const char *name, attr_kind kind, int n, const void *data);
+
+/* The same for lists of integers, of which list i has sizes[i]. */
+status attributes_set_lists(attributes *a, const char *name, int n, const int *sizes, const int64_t *const *lists);
 
 /* The value of that name, or NULL. a may be NULL. */
 const attr_value *attributes_find(const attributes *a, const char *name);

@@ -38,12 +38,13 @@ enum {
   ARG_WRITTEN = 2,
   ARG_OPTIONAL = 4,
   ARG_ATTRIBUTE = 8,
-  ARG_STORED = 16, /* this and the former are for aclop.h */
+  ARG_STORED = 16,
   /* 32 is executor.h's. What is read of an operand, if not all of its elements (ops/README.md). */
   ARG_READ_IN_PART = 64,
   ARG_READ_PERHAPS = 128,
   ARG_MOVED = 256,
   ARG_IN_ORDER = 512,
+  ARG_FIXED = 1024, /* an attribute that may only have its default value; like the other attributes, for aclop.h */
 };
 
 typedef struct {

@@ -166,7 +166,7 @@ def calls():
                 (acl, "aclopDestroyAttr", None, [v]),
                 (acl, "aclopSetAttrBool", i, [v, s, ct.c_uint8]), (acl, "aclopSetAttrInt", i, [v, s, ct.c_int64]),
                 (acl, "aclopSetAttrFloat", i, [v, s, f]), (acl, "aclopSetAttrString", i, [v, s, s]),
-                (acl, "aclopSetAttrListInt", i, [v, s, i, v]),
+                (acl, "aclopSetAttrListInt", i, [v, s, i, v]), (acl, "aclopSetAttrListListInt", i, [v, s, i, v, v]),
                 (acl, "aclGetTensorDescNumDims", ct.c_size_t, [v]),
                 (acl, "aclGetTensorDescDimV2", i, [v, ct.c_size_t, v]),
                 (compiler, "aclopCompileAndExecute", i, [s, i, v, v, i, v, v, v, i, i, s, v]),
@@ -190,6 +190,10 @@ def _attributes(values):
             code = l.aclopSetAttrFloat(a, key, value)
         elif isinstance(value, str):
             code = l.aclopSetAttrString(a, key, value.encode())
+        elif value and isinstance(value[0], list):
+            sizes, lists = (ct.c_int * len(value))(*map(len, value)), [_ints(v) for v in value]
+            code = l.aclopSetAttrListListInt(a, key, len(value), sizes, (ct.c_void_p * len(lists))(
+                *(ct.addressof(v) for v in lists)))
         else:
             code = l.aclopSetAttrListInt(a, key, len(value), _ints(value))
         check(f"setting {name}", code)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where an operator of the schemas (ops/*.ops, ops/graph.aclop) was called by no numeric test, or where the
+"""Fails where an operator of the schemas (ops/*.ops, ops/*.aclop) was called by no numeric test, or where the
 outputs that cannon.aclnn infers for it were compared with no call (inference.py).
 
     called_operators.py FOLDER          FOLDER: what CANNON_CALLED was while the tests ran (see acl.py)

@@ -64,9 +64,5 @@ aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numL
   API_ENTER();
   NEED(attr);
   NEED(attrName);
-  for (int i = 0; i < numLists && numValues && values; ++i)
-    if (numValues[i] < 0 || (numValues[i] && !values[i]))
-      API_RETURN(fail(ST_INVALID_PARAM, "numValues[%d] is %d and values[%d] %p, expected as many values", i,
-                      numValues[i], i, (const void *)values[i]));
-  API_RETURN(attributes_set_list(attr, attrName, ATTR_LIST_LIST_INT, numLists, numValues ? values : NULL));
+  API_RETURN(attributes_set_lists(attr, attrName, numLists, numValues, values));
 }

@@ -223,6 +223,12 @@ status prepare_eye(executor *e, const eye_args *a) {
   return ST_OK;
 }
 
+/* Eye by name: without a number of columns, the matrix is a square. */
+status prepare_graph_eye(executor *e, const graph_eye_args *a) {
+  EXPECT(!a->batch_shape->size, "batch_shape has %ju elements, expected none", (uintmax_t)a->batch_shape->size);
+  return prepare_eye(e, &(eye_args){.n = a->num_rows, .m = a->num_columns ? a->num_columns : a->num_rows, .out = a->y});
+}
+
 /* InplaceFillDiagonal with wrap: in a tall matrix the diagonal starts again one row below the row where it leaves the
  * matrix. */
 static void wrap_diagonal(diagonal_plan *p, const tensor *t) {

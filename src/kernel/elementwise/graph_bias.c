@@ -30,11 +30,6 @@ typedef struct {
 } constant_function;
 
 static const constant_function constant_functions[] = {
-    [GRAPH_CONSTANTS_ELU_GRAD] = {EW_elu_backward, 4, {1, 1, 1, 1}}, /* from the result, with alpha 1 */
-    [GRAPH_CONSTANTS_RELU6] = {EW_hardtanh, 2, {0, 6}},
-    [GRAPH_CONSTANTS_RELU6_GRAD] = {EW_hardtanh_backward, 2, {0, 6}},
-    [GRAPH_CONSTANTS_SOFTPLUS] = {EW_softplus, 2, {1, 88}}, /* above 88 it is x to the last digit */
-    [GRAPH_CONSTANTS_SOFTPLUS_GRAD] = {EW_softplus_backward, 2, {1, 88}},
     [GRAPH_CONSTANTS_FAST_GELU] = {EW_swish, 1, {1.702}},
     [GRAPH_CONSTANTS_FAST_GELU_GRAD] = {EW_swish_backward, 1, {1.702}},
 };

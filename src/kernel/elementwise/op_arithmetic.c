@@ -23,10 +23,16 @@ status prepare_graph_sum(executor *e, const graph_sum_args *a) {
   return elementwise_prepare(e, e->op->variant, &c);
 }
 
-status prepare_graph_product(executor *e, const graph_product_args *a) {
+status prepare_graph_pair(executor *e, const graph_pair_args *a) {
   elementwise_call c;
   graph_call_of(e, a->all, &c);
-  return elementwise_prepare(e, EW_mul, &c);
+  return elementwise_prepare(e, e->op->variant, &c);
+}
+
+status prepare_graph_invert(executor *e, const graph_invert_args *a) {
+  elementwise_call c;
+  graph_call_of(e, a->all, &c);
+  return elementwise_prepare(e, a->x->dtype == ACL_BOOL ? EW_logical_not : EW_bitwise_not, &c);
 }
 
 /* Div called by operator name: integers are divided as in C. */
@@ -34,22 +40,6 @@ status prepare_graph_quotient(executor *e, const graph_quotient_args *a) {
   elementwise_call c;
   graph_call_of(e, a->all, &c);
   return elementwise_prepare(e, dtype_is_integer(a->y->dtype) ? EW_trunc_div : EW_div, &c);
-}
-
-status prepare_graph_relu_grad(executor *e, const graph_relu_grad_args *a) {
-  elementwise_call c;
-  elementwise_call_of(e->op, a->all, &c);
-  c.parameter[c.n_parameters++] = (elementwise_parameter){.name = "threshold", .number = 0};
-  return elementwise_prepare(e, EW_threshold_backward, &c);
-}
-
-/* Gradients from the function's result, y. The functions get dy first. */
-status prepare_graph_result_grad(executor *e, const graph_result_grad_args *a) {
-  elementwise_call c;
-  elementwise_call_of(e->op, a->all, &c);
-  c.in[0] = a->dy, c.in_name[0] = "dy", c.operand[1] = GRAPH_RESULT_GRAD_DY;
-  c.in[1] = a->y, c.in_name[1] = "y", c.operand[2] = GRAPH_RESULT_GRAD_Y;
-  return elementwise_prepare(e, e->op->variant, &c);
 }
 
 /* Division with a rounding mode that is applied to the quotient. */

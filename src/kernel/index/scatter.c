@@ -80,21 +80,6 @@ status prepare_scatter(executor *e, const scatter_args *a) {
   return plan_scatter(e, &t, a->dim, a->index, 1, a->src, kind);
 }
 
-/* ScatterElements called by operator name. */
-status prepare_graph_scatter(executor *e, const graph_scatter_args *a) {
-  static const char *const names[] = {"none", "add", "mul"};
-  int kind = 0;
-  while (kind < 3 && strcmp(a->reduction, names[kind]) != 0) ++kind;
-  EXPECT(kind < 3, "reduction is \"%s\", expected \"none\", \"add\" or \"mul\"", a->reduction);
-  return prepare_scatter(e, &(scatter_args){.self = a->data,
-                                            .dim = a->axis,
-                                            .index = a->indices,
-                                            .src = a->updates,
-                                            .reduce = kind,
-                                            .out = a->y,
-                                            .name = {.self = "data"}});
-}
-
 status prepare_scatter_value(executor *e, const scatter_value_args *a) {
   const tensor *out = a->out ? a->out : a->self;
   const scatter_target t = {a->self, out, a->name.self, SCATTER_VALUE_SELF,

@@ -296,12 +296,21 @@ static status cross_entropy_grad_run(const executor *e, void *const *view, void 
   return entropy_run_rows(&job, gradient_chunks, e->cost_ns);
 }
 
-/* ---- SoftmaxCrossEntropyWithLogits ------------------------------------------------------------------------------- */
+/* ---- SoftmaxCrossEntropyWithLogits, and its sparse version, whose labels are classes ----------------------------- */
+
+/* Labels k to k + n of a row: those that are given, or 1 for the row's class and 0 for others. */
+static const float *softmax_labels(const entropy_job *j, int64_t i, int64_t class, float *tile, int64_t k, int64_t n) {
+  const entropy_plan *p = j->plan;
+  if (j->labels) return entropy_fetch(&p->labels, j->labels + i * p->labels.row, tile, k, n);
+  memset(tile, 0, (size_t)n * sizeof *tile);
+  if (class >= k && class < k + n) tile[class - k] = 1;
+  return tile;
+}
 
 static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, entropy_chunk *sums) {
-  (void)class, (void)sums;
+  (void)sums;
   const entropy_plan *p = j->plan;
-  const char *row = j->in + i * p->in.row, *labels = j->labels + i * p->labels.row;
+  const char *row = j->in + i * p->in.row;
   char *out = j->out + i * p->out.row;
   block tile, label_tile;
   float top, log_sum;
@@ -309,8 +318,7 @@ static void softmax_loss_row(const entropy_job *j, int64_t i, int64_t class, ent
   entropy_row_scale(p, row, tile, &top, &log_sum);
   for (int64_t k = 0, n; k < p->classes; k += n) {
     n = i64_min(BLOCK, p->classes - k);
-    const float *x = entropy_fetch(&p->in, row, tile, k, n),
-                *label = entropy_fetch(&p->labels, labels, label_tile, k, n);
+    const float *x = entropy_fetch(&p->in, row, tile, k, n), *label = softmax_labels(j, i, class, label_tile, k, n);
     float *y = entropy_place(&p->out, out, tile, k);
     loss += cross_entropy->softmax_loss(y, x, label, top, log_sum, n);
     entropy_store(&p->out, out, y, tile, k, n);
@@ -325,9 +333,11 @@ static void softmax_loss_chunks(const void *job, int64_t begin, int64_t end) {
 static status softmax_cross_entropy_run(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   entropy_chunk chunks[CHUNKS];
+  const bool sparse = e->op->variant == SOFTMAX_CROSS_ENTROPY_SPARSE;
   const entropy_job job = {.plan = PLAN(e, entropy_plan),
                            .in = view[SOFTMAX_CROSS_ENTROPY_FEATURES],
-                           .labels = view[SOFTMAX_CROSS_ENTROPY_LABELS],
+                           .labels = sparse ? NULL : view[SOFTMAX_CROSS_ENTROPY_LABELS],
+                           .target = sparse ? view[SOFTMAX_CROSS_ENTROPY_LABELS] : NULL,
                            .result = view[SOFTMAX_CROSS_ENTROPY_LOSS],
                            .out = view[SOFTMAX_CROSS_ENTROPY_BACKPROP],
                            .chunks = chunks};
@@ -376,9 +386,10 @@ static status entropy_expect_result(entropy_plan *p, const tensor *t, const char
   return ST_OK;
 }
 
-static status plan_targets(entropy_plan *p, const tensor *target, const tensor *weight, int64_t ignored) {
-  TRY(op_expect_dtype(target, "target", DTYPES_INDEX));
-  TRY(op_expect_shape(target, "target", &p->n, 1));
+static status plan_targets(entropy_plan *p, const tensor *target, const char *name, const tensor *weight,
+                           int64_t ignored) {
+  TRY(op_expect_dtype(target, name, DTYPES_INDEX));
+  TRY(op_expect_shape(target, name, &p->n, 1));
   p->target = target_reader_of(target, p->classes, ignored);
   p->target_stride = target->strides[0] * (int64_t)dtype_bytes(target->dtype);
   p->weighted = weight;
@@ -414,7 +425,7 @@ status prepare_cross_entropy(executor *e, const cross_entropy_args *a) {
   panel_add_tensor(&p->rows, PANEL_READ, 0, input, NULL);
   panel_add_tensor(&p->rows, PANEL_WRITTEN, 4, log_prob, NULL);
   panel_plan_end(&p->rows, true);
-  TRY(plan_targets(p, a->target, a->weight, a->ignore_index));
+  TRY(plan_targets(p, a->target, "target", a->weight, a->ignore_index));
   TRY(entropy_expect_result(p, loss, "lossOut"));
   e->run = cross_entropy_run;
   return ST_OK;
@@ -429,7 +440,7 @@ status prepare_cross_entropy_grad(executor *e, const cross_entropy_grad_args *a)
   TRY(entropy_plan_rows(e, p, log_prob, out, "out"));
   p->in = entropy_matrix(log_prob);
   p->out = entropy_matrix(out);
-  TRY(plan_targets(p, a->target, a->weight, a->ignore_index));
+  TRY(plan_targets(p, a->target, "target", a->weight, a->ignore_index));
   TRY(entropy_expect_result(p, grad, "gradLoss"));
   e->run = cross_entropy_grad_run;
   return ST_OK;
@@ -439,12 +450,16 @@ status prepare_softmax_cross_entropy(executor *e, const softmax_cross_entropy_ar
   const tensor *features = a->features, *labels = a->labels, *loss = a->loss, *backprop = a->backprop;
   entropy_plan *p = PLAN(e, entropy_plan);
   TRY(entropy_expect_matrix(features, "features"));
-  TRY(op_expect_dtype(labels, "labels", DTYPES));
-  TRY(op_expect_shape(labels, "labels", features->dims, 2));
   TRY(entropy_plan_rows(e, p, features, backprop, "backprop"));
+  if (e->op->variant == SOFTMAX_CROSS_ENTROPY_SPARSE) {
+    TRY(plan_targets(p, labels, "labels", NULL, INT64_MIN)); /* no label is ignored */
+  } else {
+    TRY(op_expect_dtype(labels, "labels", DTYPES));
+    TRY(op_expect_shape(labels, "labels", features->dims, 2));
+    p->labels = entropy_matrix(labels);
+  }
   p->in = entropy_matrix(features);
   p->out = entropy_matrix(backprop);
-  p->labels = entropy_matrix(labels);
   p->each = true;
   TRY(entropy_expect_result(p, loss, "loss"));
   e->run = softmax_cross_entropy_run;

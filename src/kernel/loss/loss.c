@@ -228,12 +228,6 @@ status loss_reduction_of(const char *words, int64_t *reduction) {
   return OP_FAIL("reduction is \"%.32s\", expected \"none\", \"mean\", \"sum\" or \"batchmean\"", words);
 }
 
-status prepare_graph_loss(executor *e, const graph_loss_args *a) {
-  loss_args l = {.self = a->x, .target = a->target, .log_target = a->log_target, .out = a->y};
-  TRY(loss_reduction_of(a->reduction, &l.reduction));
-  return prepare_loss(e, &l);
-}
-
 /* ---- gradients of a broadcast self are sums ---------------------------------------------------------------------- */
 
 /* In the executor's heap. */
@@ -325,15 +319,4 @@ status prepare_loss_backward(executor *e, const loss_backward_args *a) {
   p->each.parameter[1] = loss_parameter(l.beta, compute);
   e->run = loss_run;
   return ST_OK;
-}
-
-status prepare_graph_loss_grad(executor *e, const graph_loss_grad_args *a) {
-  loss_backward_args l = {.grad_output = a->grad,
-                          .self = a->input,
-                          .target = a->target,
-                          .log_target = a->log_target,
-                          .out = a->y,
-                          .name = {.out = "y"}};
-  TRY(loss_reduction_of(a->reduction, &l.reduction));
-  return prepare_loss_backward(e, &l);
 }

@@ -110,11 +110,11 @@ static void step_rms(const optim_plan *p, float *const *x, const float *g, const
 }
 
 static void step_adagrad(const optim_plan *p, float *const *x, const float *g, const double *s, int64_t n) {
-  const float lr = (float)s[0];
+  const float lr = (float)s[0], epsilon = p->rule->n_scalars > 1 ? (float)s[1] : p->epsilon;
   float *var = x[0], *accum = x[1];
   for (int64_t i = 0; i < n; ++i) {
     if (p->updates_slots) accum[i] += g[i] * g[i];
-    var[i] -= lr * g[i] / (sqrtf(accum[i]) + p->epsilon);
+    var[i] -= lr * g[i] / (sqrtf(accum[i]) + epsilon);
   }
 }
 
@@ -301,6 +301,8 @@ static const optim_rule rules[] = {
         {step_adam_decay, 3, 7, 0, {1, 2, 3}, {4, 5, 6, 7, 8, 9, 10}, {11, 12, 13}, .keeps = true},
     [GRAPH_OPTIM_RMS] = {step_rms, 3, 4, 7, {0, 1, 2}, {3, 4, 5, 6}, {8, ABSENT, ABSENT}, .keeps = false},
     [GRAPH_OPTIM_ADAGRAD] = {step_adagrad, 2, 1, 3, {0, 1}, {2}, {4, 5}, .keeps = false},
+    [GRAPH_OPTIM_ADAGRAD_V2] = {step_adagrad, 2, 2, 4, {0, 1}, {2, 3}, {5, 6}, .keeps = false},
+    [GRAPH_OPTIM_RMS_FIXED] = {step_rms, 3, 4, 4, {0, 1, 2}, {3, 8, 9, 10}, {5, 6, 7}, .keeps = false},
     [GRAPH_OPTIM_ADAMAX] = {step_adamax, 3, 5, 8, {0, 1, 2}, {3, 4, 5, 6, 7}, {9, 10, 11}, .keeps = false},
     [GRAPH_OPTIM_FTRL] = {step_ftrl, 3, 4, 3, {0, 1, 2}, {4, 5, 6, 7}, {8, ABSENT, ABSENT}, .keeps = false},
     [GRAPH_OPTIM_ADADELTA] = {step_adadelta, 3, 3, 6, {0, 1, 2}, {3, 4, 5}, {7, 8, 9}, .keeps = false},

@@ -35,8 +35,8 @@ static status average_prepare(executor *e, const window_axis *axis, int n, avera
 }
 
 status average_prepare_windows(executor *e, const window_axis *axis, int n, bool count_pad, const tensor *in,
-                               const tensor *out) {
-  return average_prepare(e, axis, n, (average_options){.count_pad = count_pad}, in, out, false);
+                               const tensor *out, bool backward) {
+  return average_prepare(e, axis, n, (average_options){.count_pad = count_pad}, in, out, backward);
 }
 
 /* ---- AvgPool2d, AvgPool3d ---------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MaxPoolV3 and AvgPoolV2, which are called by name: windows over the last two of four dimensions. */
+/* MaxPoolV3, AvgPoolV2 and their gradients, which are called by name: windows over the last two of four dimensions. */
 #include <string.h>
 
 #include "kernel/families.h"
@@ -69,22 +69,61 @@ static status graph_pool_windows(const graph_pool_args *a, window_axis *axis) {
   return windows_init(axis, AXES, a->x, &arrays);
 }
 
-status prepare_graph_pool(executor *e, const graph_pool_args *a) {
-  const bool average = e->op->variant == GRAPH_POOL_AVERAGE;
+/* The checks of pools and gradients; x is what is pooled, y the result, of which `other` is the name. */
+static status graph_pool_check(const graph_pool_args *a, bool average, const char *name, const char *other,
+                               window_axis *axis) {
   const tensor *x = a->x, *y = a->y;
-  window_axis axis[WINDOW_AXES];
-  char text[SHAPE_TEXT];
-  TRY(op_expect_dtype(x, "x", average ? DTYPES_FLOAT : DTYPES_MAX_POOL));
-  TRY(op_expect_dtype(y, "y", DTYPE_BIT(x->dtype)));
-  EXPECT(x->rank == 4, "x has shape %s, expected 4 dimensions", shape_text(x->dims, x->rank, text));
+  TRY(op_expect_dtype(x, name, average ? DTYPES_FLOAT : DTYPES_MAX_POOL));
+  TRY(op_expect_dtype(y, other, DTYPE_BIT(x->dtype)));
+  TRY(op_expect_rank(x, name, 4, 4));
   EXPECT(!strcmp(a->data_format, "NCHW") && x->origin_format != ACL_FORMAT_NHWC,
-         "data_format is %.16s and x has format %s, expected NCHW", a->data_format, format_name(x->origin_format));
+         "data_format is %.16s and %s has format %s, expected NCHW", a->data_format, name,
+         format_name(x->origin_format));
   TRY(graph_pool_windows(a, axis));
-  TRY(windows_expect_out(axis, AXES, x, y, "y"));
-  if (!average) return max_prepare_values(e, axis, AXES, x, y);
-  for (int i = 0; !a->exclusive && i < AXES; ++i)
+  TRY(windows_expect_out(axis, AXES, x, y, other));
+  for (int i = 0; average && !a->exclusive && i < AXES; ++i)
     EXPECT(axis[i].pad == axis[i].pad_end,
            "pads are %jd and %jd along an axis, expected equal ones, as exclusive is %s", (intmax_t)axis[i].pad,
            (intmax_t)axis[i].pad_end, "false");
-  return average_prepare_windows(e, axis, AXES, !a->exclusive, x, y);
+  return ST_OK;
+}
+
+status prepare_graph_pool(executor *e, const graph_pool_args *a) {
+  const bool average = e->op->variant == GRAPH_POOL_AVERAGE;
+  window_axis axis[WINDOW_AXES];
+  TRY(graph_pool_check(a, average, "x", "y", axis));
+  return average ? average_prepare_windows(e, axis, AXES, !a->exclusive, a->x, a->y, false)
+                 : max_prepare_values(e, axis, AXES, a->x, a->y);
+}
+
+/* The arguments of the pool whose gradient is computed. */
+#define POOL_OF(a, in, result)                                                                                         \
+  {                                                                                                                    \
+    .x = (in), .y = (result), .ksize = (a)->ksize, .strides = (a)->strides, .pads = (a)->pads,                         \
+    .padding_mode = (a)->padding_mode, .data_format = (a)->data_format, .global_pooling = (a)->global_pooling,         \
+    .ceil_mode = (a)->ceil_mode                                                                                        \
+  }
+
+status prepare_graph_pool_max_grad(executor *e, const graph_pool_max_grad_args *a) {
+  const tensor *x = a->orig_input;
+  const graph_pool_args pool = POOL_OF(a, x, a->grad);
+  window_axis axis[WINDOW_AXES];
+  TRY(op_expect_dtype(x, "orig_input", DTYPES_FLOAT_TO_32));
+  TRY(graph_pool_check(&pool, false, "orig_input", "grad", axis));
+  TRY(op_expect_same_shape(a->orig_output, "orig_output", a->grad));
+  TRY(op_expect_dtype(a->out_grad, "out_grad", DTYPE_BIT(x->dtype)));
+  TRY(op_expect_same_shape(a->out_grad, "out_grad", x));
+  return max_prepare_searched(
+      e, axis, AXES, x, a->grad, a->out_grad,
+      (const int[]){GRAPH_POOL_MAX_GRAD_ORIG_INPUT, GRAPH_POOL_MAX_GRAD_GRAD, GRAPH_POOL_MAX_GRAD_OUT_GRAD});
+}
+
+status prepare_graph_pool_average_grad(executor *e, const graph_pool_average_grad_args *a) {
+  graph_pool_args pool = POOL_OF(a, a->out_grad, a->input_grad);
+  window_axis axis[WINDOW_AXES];
+  pool.exclusive = a->exclusive;
+  TRY(op_expect_size(a->orig_input_shape->size, "orig_input_shape", 4));
+  TRY(op_expect_shape(a->out_grad, "out_grad", a->orig_input_shape->value, 4));
+  TRY(graph_pool_check(&pool, true, "out_grad", "input_grad", axis));
+  return average_prepare_windows(e, axis, AXES, !a->exclusive, a->input_grad, a->out_grad, true);
 }

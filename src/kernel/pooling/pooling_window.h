@@ -53,9 +53,10 @@ static inline void window_inputs(const window_axis *a, int64_t o, int64_t *first
   *count = stop > *first ? (stop - *first + a->dilation - 1) / a->dilation : 0;
 }
 
-/* Plans an average pool of checked windows (average.c). count_pad: the padding counts. */
+/* Plans an average pool of checked windows (average.c), or its gradient from that of the result, `in`. count_pad: the
+ * padding counts. */
 status average_prepare_windows(executor *e, const window_axis *axis, int n, bool count_pad, const tensor *in,
-                               const tensor *out);
+                               const tensor *out, bool backward);
 
 /* A tensor as planes of three dimensions, of which missing ones have size 1. Up to two dimensions come before them. */
 typedef struct {

@@ -30,6 +30,10 @@ typedef struct {
   bool reads_keep;             /* the probability of being kept is a tensor, which is read when the task runs */
   int8_t out, in, mask, keep;  /* operand indices of the executor */
   int keep_dtype;
+  /* If it is stateless: the operands seed, seed1 and offset (-1: none) that the numbers depend on, and nothing else. */
+  bool is_stateless;
+  int8_t word[3], word_dtype[3];
+  int64_t last; /* of offset: the last element counts */
   load_loop *load;
   store_loop *store;
   float scale;
@@ -121,6 +125,18 @@ static status read_keep(dropout_plan *p, void *const *view) {
   return ST_OK;
 }
 
+/* The key of a stateless operator. */
+static random_key dropout_words(const dropout_plan *p, void *const *view) {
+  int64_t word[3] = {0};
+  for (int k = 0; k < 3; ++k) {
+    if (p->word[k] < 0) continue;
+    const int64_t bytes = (int64_t)dtype_bytes(p->word_dtype[k]);
+    loops->load[p->word_dtype[k]][COMPUTE_I64](&word[k], (char *)view[p->word[k]] + (k == 2 ? p->last * bytes : 0), 0,
+                                               1);
+  }
+  return random_key_of(word[0] ^ (int64_t)((uint64_t)word[1] << 32), word[2]);
+}
+
 static status run_dropout(const executor *e, void *const *view, void *scratch) {
   (void)scratch;
   dropout_plan read;
@@ -130,7 +146,7 @@ static status run_dropout(const executor *e, void *const *view, void *scratch) {
     TRY(read_keep(&read, view));
     p = &read;
   }
-  const random_key key = random_key_at_run(&p->key, view);
+  const random_key key = p->is_stateless ? dropout_words(p, view) : random_key_at_run(&p->key, view);
   const dropout_job job = {.plan = p, .key = &key, .view = view};
   rows_parallel(dropout_run_share, &job, p->n, RANDOM_TILE, e->cost_ns);
   return ST_OK;
@@ -261,7 +277,26 @@ static status plan_keep(dropout_plan *p, const tensor *keep, const char *name, i
   return ST_OK;
 }
 
-/* Each call draws other numbers: the seeds are those of the operator, which is called in every step. */
+/* The operands of which a stateless mask is a function. */
+static status plan_words(dropout_plan *p, const graph_dropout_mask_args *a) {
+  const tensor *const words[] = {a->seed_tensor, a->seed1, a->offset};
+  static const char *const names[] = {"seed", "seed1", "offset"};
+  p->is_stateless = true;
+  for (int k = 0; k < 3; ++k) {
+    p->word[k] = -1;
+    if (!words[k]) continue;
+    TRY(op_expect_dtype(words[k], names[k], DTYPES_INDEX));
+    EXPECT(words[k]->contiguous && (k == 2 ? words[k]->n > 0 : words[k]->n == 1), "%s has shape %s, expected %s",
+           names[k], SHAPE_OF(words[k]), k == 2 ? "some elements" : "one element");
+    p->word[k] = (int8_t)(GRAPH_DROPOUT_MASK_PROB + 1 + k); /* they follow prob */
+    p->word_dtype[k] = (int8_t)words[k]->dtype;
+  }
+  p->last = a->offset ? a->offset->n - 1 : 0;
+  return ST_OK;
+}
+
+/* Masks that are not stateless differ from call to call: the seeds are those of the operator, which is called in every
+ * step. */
 status prepare_graph_dropout_mask(executor *e, const graph_dropout_mask_args *a) {
   const aclIntArray *shape = a->shape;
   dropout_plan *p = PLAN(e, dropout_plan);
@@ -272,9 +307,12 @@ status prepare_graph_dropout_mask(executor *e, const graph_dropout_mask_args *a)
            "shape[%ju] is %jd, expected 0 or more, and no more elements than an int64 counts", (uintmax_t)d,
            (intmax_t)shape->value[d]);
   TRY(plan_keep(p, a->prob, "prob", GRAPH_DROPOUT_MASK_PROB));
-  TRY(plan_mask(p, a->y, "y", GRAPH_DROPOUT_MASK_Y, n, false));
+  TRY(plan_mask(p, a->y, "y", a->view.y, n, false));
   p->n = mask_bits(n);
-  p->key = random_key_next(a->seed, a->seed2, (uint64_t)p->n / RANDOM_BLOCK_WORDS);
+  if (e->op->variant == GRAPH_DROPOUT_MASK_STATELESS)
+    TRY(plan_words(p, a));
+  else
+    p->key = random_key_next(a->seed_int, a->seed2, (uint64_t)p->n / RANDOM_BLOCK_WORDS);
   dropout_finish(e, p, n, 0);
   return ST_OK;
 }

@@ -145,8 +145,19 @@ static const tensor *with_one_row(const tensor *t, tensor *room) {
   return room;
 }
 
+/* Images [batch, height, width, channels] with the channels before the height. */
+static tensor channels_first(const tensor *t) {
+  tensor turned = *t;
+  for (int d = 1; d < 4; ++d) {
+    turned.dims[d] = t->dims[d == 1 ? 3 : d - 1];
+    turned.strides[d] = t->strides[d == 1 ? 3 : d - 1];
+  }
+  turned.contiguous = false;
+  return turned;
+}
+
 /* The operators ResizeBilinearV2, ResizeNearestNeighborV2, ResizeBicubic and their gradients, called by name. The last
- * two of four dimensions are resized. */
+ * two of four dimensions are resized, or in format NHWC those before the last. */
 status prepare_graph_resize(executor *e, const graph_resize_args *a) {
   const int variant = e->op->variant;
   const bool cubic = variant == GRAPH_RESIZE_BICUBIC || variant == GRAPH_RESIZE_BICUBIC_GRAD;
@@ -155,6 +166,11 @@ status prepare_graph_resize(executor *e, const graph_resize_args *a) {
   const bool nearest = variant == GRAPH_RESIZE_NEAREST || variant == GRAPH_RESIZE_NEAREST_GRAD;
   tensor room[2];
   const tensor *from = with_one_row(backward ? a->grads : a->x, &room[0]), *to = with_one_row(a->y, &room[1]);
+  if (from->rank == 4 && to->rank == 4 && from->origin_format == ACL_FORMAT_NHWC) {
+    const tensor first[] = {channels_first(from), channels_first(to)};
+    room[0] = first[0], room[1] = first[1];
+    from = &room[0], to = &room[1];
+  }
   const tensor *in = backward ? to : from, *out = backward ? from : to;
   char text[SHAPE_TEXT];
   upsample_call u = {.in = from, .out = to, .n_axes = 2};
@@ -180,17 +196,6 @@ status prepare_graph_resize(executor *e, const graph_resize_args *a) {
     u.axis[i].scale = resample_scale(n, size, a->align_corners, 0);
   }
   return nearest && !backward ? nearest_prepare(e, &u) : separable_prepare(e, from, to, u.axis, 2, backward);
-}
-
-/* Images [batch, height, width, channels] with the channels before the height. */
-static tensor channels_first(const tensor *t) {
-  tensor turned = *t;
-  for (int d = 1; d < 4; ++d) {
-    turned.dims[d] = t->dims[d == 1 ? 3 : d - 1];
-    turned.strides[d] = t->strides[d == 1 ? 3 : d - 1];
-  }
-  turned.contiguous = false;
-  return turned;
 }
 
 status prepare_graph_resize_area(executor *e, const graph_resize_area_args *a) {

@@ -112,11 +112,11 @@ static status nonzero_run(const executor *e, void *const *view, void *scratch) {
   return ST_OK;
 }
 
-/* (self, out): one row of coordinates for each element that is not 0; NonzeroV2: one column. */
+/* (self, out): one row of coordinates for each element that is not 0; NonzeroV2, and with `transpose`: one column. */
 status prepare_nonzero(executor *e, const nonzero_args *a) {
   const tensor *self = a->self, *out = a->out;
   nonzero_plan *p = PLAN(e, nonzero_plan);
-  p->coordinates_first = e->op->variant == NONZERO_COLUMNS;
+  p->coordinates_first = e->op->variant == NONZERO_COLUMNS || a->transpose;
   const int result_dim = p->coordinates_first;
   TRY(op_expect_dtype(self, "self", DTYPES_REAL));
   TRY(op_expect_dtype(out, "out", DTYPE_BIT(ACL_INT64)));

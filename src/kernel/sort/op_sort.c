@@ -286,15 +286,3 @@ status prepare_median(executor *e, const median_args *a) {
   e->run = self->n ? median_run : median_of_nothing;
   return ST_OK;
 }
-
-/* TopK called by operator name. */
-status prepare_graph_top_k(executor *e, const graph_top_k_args *a) {
-  EXPECT(a->k->size == 1, "k has %ju elements, expected 1", (uintmax_t)a->k->size);
-  return prepare_topk(e, &(topk_args){.self = a->x,
-                                      .k = a->k->value[0],
-                                      .dim = a->dim,
-                                      .largest = a->largest,
-                                      .sorted = true,
-                                      .values_out = a->values,
-                                      .indices_out = a->indices});
-}

@@ -173,19 +173,20 @@ status prepare_search_sorted(executor *e, const search_sorted_args *a) {
   return plan_search(e, p, sequence, self, a->sorter, a->out, a->out_int32);
 }
 
-/* LowerBound and UpperBound by name: rows of sorted_x and of values. */
+/* By name: LowerBound and UpperBound, of rows of sorted_x and of values; SearchSorted, of any number of dimensions. */
 status prepare_graph_bound(executor *e, const graph_bound_args *a) {
+  const bool any_rank = e->op->variant == GRAPH_BOUND_SEARCH;
   const tensor *y = a->y;
-  TRY(op_expect_dtype(y, "y", DTYPES_INDEX));
-  TRY(op_expect_rank(a->sorted_x, "sorted_x", 2, 2));
-  TRY(op_expect_rank(a->values, "values", 2, 2));
+  TRY(op_expect_dtype(y, a->name.y, DTYPES_INDEX));
+  if (!any_rank) TRY(op_expect_rank(a->sorted_x, a->name.sorted_x, 2, 2));
+  if (!any_rank) TRY(op_expect_rank(a->values, "values", 2, 2));
   TRY(op_expect_dtype(a->values, "values", DTYPE_BIT(a->sorted_x->dtype)));
   search_sorted_args plain = {.sorted_sequence = a->sorted_x,
                               .self = a->values,
                               .out_int32 = y->dtype == ACL_INT32,
-                              .right = e->op->variant == GRAPH_BOUND_UPPER,
+                              .right = e->op->variant == GRAPH_BOUND_UPPER || a->right,
                               .out = y};
-  plain.name.sorted_sequence = "sorted_x";
+  plain.name.sorted_sequence = a->name.sorted_x;
   plain.view.sorted_sequence = GRAPH_BOUND_SORTED_X;
   plain.view.self = GRAPH_BOUND_VALUES;
   plain.view.out = GRAPH_BOUND_Y;
