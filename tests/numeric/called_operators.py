@@ -23,7 +23,7 @@ def names(pattern):
     """The first word of each line of schema."""
     for path in glob.glob(os.path.join(OPS, pattern)):
         with open(path, encoding="utf-8") as f:
-            yield from re.findall(r"^(\w+)\(", f.read(), re.M)
+            yield from re.findall(r"^(\w+)(?:@\w+)?\(", f.read(), re.M)
 
 
 def main():

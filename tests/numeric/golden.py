@@ -260,7 +260,7 @@ def read_families():
     for suffix, prefixes in ((".ops", ("aclnn", "acl")), (".aclop", ("aclop ",))):
         for path in glob.glob(os.path.join(OPS, "*" + suffix)):
             with open(path, encoding="utf-8") as f:
-                for name, family in re.findall(r"^(\w+)\(.*\)\s+(\w+)", f.read(), re.M):
+                for name, family in re.findall(r"^(\w+)(?:@\w+)?\(.*\)\s+(\w+)", f.read(), re.M):
                     found.update({p + name: (os.path.basename(path)[:-len(suffix)], family) for p in prefixes})
     return found
 

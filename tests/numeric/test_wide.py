@@ -9,10 +9,10 @@ import unittest
 
 import numpy as np
 
-import golden
-import inference
 from acl import (Bools, Floats, Ints, Scalar, Tensor, TensorList, call_phase_one, check, lib, params, place,
                  run)
+import golden
+import inference  # after acl: it puts the folder of pyACL, which has a module of that name, in front
 from aclop import Host, Operand, execute
 from dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I32, I64
 from gen import Gen, each_case
