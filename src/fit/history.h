@@ -84,6 +84,7 @@ typedef struct {
 
 typedef struct {
   const char *name; /* of the operator, "Add", or "memcpy" */
+  unsigned traits;  /* operator_traits.h */
   uint32_t device;
   int64_t stream;
   uint64_t moment, host_ns; /* when it was submitted */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fit/history_build.h"
+#include "fit/operator_traits.h"
 
 /* ---- uses by block ----------------------------------------------------------------------------------------------- */
 
@@ -32,10 +33,6 @@ typedef struct {
   bool is_scratch, read_backward, communicates;
 } block_facts;
 
-static bool is_collective(const char *name) {
-  return strncasecmp(name, "hccl", 4) == 0 || strncmp(name, "hcom_", 5) == 0;
-}
-
 static block_facts facts_of(const history *h, const history_block *block) {
   block_facts f = {0};
   for (uint32_t i = 0; i < block->n_uses; ++i) {
@@ -43,7 +40,7 @@ static block_facts facts_of(const history *h, const history_block *block) {
     const history_task *t = &h->tasks[a->task];
     f.is_scratch |= (a->access & HISTORY_SCRATCH) != 0;
     f.read_backward |= t->phase == HISTORY_BACKWARD && (a->access & HISTORY_READS) != 0;
-    f.communicates |= is_collective(t->name);
+    f.communicates |= (t->traits & TASK_IS_COLLECTIVE) != 0;
   }
   return f;
 }

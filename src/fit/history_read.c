@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fit/history_build.h"
+#include "fit/operator_traits.h"
 #include "trace/record/record_read.h"
 
 enum { MOST_NUMBERS = 1 << 20 }; /* of sites: the writer has fewer stacks */
@@ -319,7 +320,9 @@ static void read_task(history_build *b) {
   history_task *t = next ? APPEND(b, h->tasks, h->n_tasks, &b->tasks) : NULL;
   if (!t) return;
   *next = HISTORY_NONE;
-  *t = (history_task){.name = history_text_of(b, r->name),
+  const char *name = history_text_of(b, r->name);
+  *t = (history_task){.name = name,
+                      .traits = operator_traits(name),
                       .device = r->device >= 0 ? (uint32_t)r->device : HISTORY_NONE,
                       .stream = r->stream,
                       .moment = b->moment,

@@ -5,17 +5,10 @@
 #include <string.h>
 
 #include "fit/advise/change.h"
-
-bool advise_is_product(const char *name) {
-  static const char *const words[] = {"MatMul", "Matmul", "Mm", "mm", "Conv", "Linear"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-    if (strstr(name, words[i]) && !strstr(name, "Convert")) return true;
-  return false;
-}
+#include "fit/operator_traits.h"
 
 static bool attention_is_softmax(const history_task *t) {
-  return t->phase == HISTORY_FORWARD && strstr(t->name, "oftmax") && !strstr(t->name, "Log") &&
-         !strstr(t->name, "Grad") && !strstr(t->name, "Backward") && !strstr(t->name, "CrossEntropy");
+  return t->phase == HISTORY_FORWARD && t->traits & OPERATOR_SOFTMAX;
 }
 
 /* Marks blocks of exactly this size that a task touches besides a marked one. Returns whether there is a new one. */
@@ -39,7 +32,7 @@ static bool attention_spread(const advise_model *m, const history_task *t, uint6
 static bool attention_feeds_product(const advise_model *m, const uint8_t *is_score, uint64_t bytes) {
   for (size_t n = 0; n < m->n_tasks; ++n) {
     const history_task *t = &m->history->tasks[m->first_task + n];
-    if (t->phase != HISTORY_FORWARD || !advise_is_product(t->name)) continue;
+    if (t->phase != HISTORY_FORWARD || !(t->traits & OPERATOR_PRODUCT)) continue;
     for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
       const uint32_t i = advise_item_of(m, a);
       const bool reads = m->history->accesses[a].access & HISTORY_READS;
@@ -58,7 +51,7 @@ static void attention_close(const advise_model *m, uint64_t bytes, uint8_t *is_s
     for (size_t n = 0; n < m->n_tasks; ++n) {
       const history_task *t = &m->history->tasks[m->first_task + n];
       const bool first_product_grad = t->phase == HISTORY_BACKWARD;
-      if (advise_is_product(t->name) && !first_product_grad) continue;
+      if ((t->traits & OPERATOR_PRODUCT) && !first_product_grad) continue;
       grew |= attention_spread(m, t, bytes, is_score);
     }
   }
@@ -78,7 +71,7 @@ static void attention_measure(const advise_model *m, advise_attention *a) {
     ++a->n_tasks;
     a->n_forward += t->phase == HISTORY_FORWARD;
     if (t->phase == HISTORY_FORWARD) a->forward_ns += m->task_ns[n];
-    if (!advise_is_product(t->name)) a->other_ns += m->task_ns[n];
+    if (!(t->traits & OPERATOR_PRODUCT)) a->other_ns += m->task_ns[n];
   }
 }
 
@@ -102,8 +95,8 @@ static void attention_find_kept(const advise_model *m, advise_attention *a, unsi
       if (a->is_softmax[i] && (h->accesses[x].access & HISTORY_READS)) scores = h->accesses[x].bytes;
       if (!a->is_score[i] && (h->accesses[x].access & HISTORY_WRITES)) made = h->accesses[x].bytes;
     }
-    is_masked |= touches && strstr(t->name, "Mask");
-    if (!scores || !made || !t->operations || !advise_is_product(t->name)) continue;
+    is_masked |= touches && t->traits & OPERATOR_MASKED;
+    if (!scores || !made || !t->operations || !(t->traits & OPERATOR_PRODUCT)) continue;
     const double keys = (double)t->operations / 2 / ((double)made / element_bytes);
     if (keys >= 1 && rows <= 0) rows = (double)scores / element_bytes / keys;
   }

@@ -53,7 +53,4 @@ bool advise_change_zero(advise_edits *e, unsigned stage, uint32_t n, cost_model 
 bool advise_change_offload(advise_edits *e, const device_profile *p, uint64_t budget, uint32_t *n_moved,
                            uint64_t *moved_bytes);
 
-/* Words of tasks' names. */
-bool advise_is_product(const char *name);
-
 #endif

@@ -6,13 +6,13 @@
 #include <strings.h>
 
 #include "fit/advise/change.h"
+#include "fit/operator_traits.h"
 
 unsigned advise_element_bytes(const advise_model *m) {
   double votes[5] = {0};
   for (size_t n = 0; n < m->n_tasks; ++n) {
     const history_task *t = &m->history->tasks[m->first_task + n];
-    if (!t->operations || t->n_accesses != 3 || !strstr(t->name, "m")) continue;
-    if (strcmp(t->name, "Mm") != 0 && strcmp(t->name, "Matmul") != 0) continue;
+    if (!t->operations || t->n_accesses != 3 || !(t->traits & OPERATOR_PLAIN_PRODUCT)) continue;
     const history_access *a = &m->history->accesses[t->first_access];
     const double half_operations = (double)t->operations / 2;
     /* m k e, k n e and m n e bytes: their product is e^3 (m n k)^2 */
@@ -24,15 +24,6 @@ unsigned advise_element_bytes(const advise_model *m) {
 }
 
 /* ---- 16 bits ----------------------------------------------------------------------------------------------------- */
-
-/* Operators that torch.autocast runs in 32 bits, and losses. BatchNorm runs in the type of its input. */
-static bool storage_is_wide(const char *name) {
-  static const char *const words[] = {"Norm", "oftmax", "Loss", "CrossEntropy", "Exp",
-                                      "Pow",  "Log",    "Sum",  "Embedding"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-    if (strstr(name, words[i]) && !strstr(name, "BatchNorm")) return true;
-  return false;
-}
 
 /* Who reads an item backward. */
 enum { READER_PRODUCT = 1, READER_WIDE = 2, READER_OTHER = 4 };
@@ -83,7 +74,7 @@ static bool storage_copy(storage_state *s, uint32_t item, uint32_t at) {
 static bool storage_of_task(storage_state *s, const history_task *t) {
   const advise_model *m = s->e->model;
   const history *h = m->history;
-  const bool product = advise_is_product(t->name), wide = storage_is_wide(t->name);
+  const bool product = t->traits & OPERATOR_PRODUCT, wide = t->traits & OPERATOR_WIDE;
   bool all_half = true, reads = false;
   for (uint32_t a = t->first_access; a < t->first_access + t->n_accesses; ++a) {
     const uint32_t i = advise_item_of(m, a);
@@ -133,7 +124,7 @@ static double storage_saved_ns(const storage_state *s) {
       const uint32_t i = advise_item_of(m, a);
       if (i == HISTORY_NONE || !m->items[i].bytes) continue;
       was += (double)m->items[i].bytes;
-      is += advise_is_product(t->name) ? (double)m->items[i].bytes / 2 : (double)s->e->items[i].bytes;
+      is += t->traits & OPERATOR_PRODUCT ? (double)m->items[i].bytes / 2 : (double)s->e->items[i].bytes;
     }
     if (m->task_ns[n] > m->fixed_ns && was > is) saved += (m->task_ns[n] - m->fixed_ns) * (1 - is / was);
   }
@@ -194,10 +185,8 @@ static double zero_time(cost_model *cost, comm_kind kind, uint32_t n, uint64_t b
 
 /* Whether the recorded program ran on several devices, and so has what they need to exchange gradients. */
 static bool zero_is_distributed(const advise_model *m) {
-  for (size_t n = 0; n < m->n_tasks; ++n) {
-    const char *name = m->history->tasks[m->first_task + n].name;
-    if (strncasecmp(name, "hccl", 4) == 0 || strncmp(name, "hcom_", 5) == 0) return true;
-  }
+  for (size_t n = 0; n < m->n_tasks; ++n)
+    if (m->history->tasks[m->first_task + n].traits & TASK_IS_COLLECTIVE) return true;
   return false;
 }
 
