@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task of a recording is, by its name: the traits of operators (ops/traits), and whether it is a collective. Pure
- * functions. */
+/* What a task of a recording is, by its name: the traits of operators (ops/traits), and whether it is a collective.
+ * Pure functions. */
 #ifndef CANNON_FIT_OPERATOR_TRAITS_H
 #define CANNON_FIT_OPERATOR_TRAITS_H
 

@@ -91,8 +91,7 @@ static status wrap_operator(const char *type, const char *text, void **om, size_
   om_fill_header(file, type, sizeof table + sizeof part + n);
   memcpy(file + OM_HEADER_BYTES, &table, sizeof table);
   memcpy(file + OM_HEADER_BYTES + sizeof table, &part, sizeof part);
-  memcpy(file + head, operator_magic, sizeof operator_magic - 1);
-  memcpy(file + head + sizeof operator_magic - 1, text, n_text);
+  mempcpy(mempcpy(file + head, operator_magic, sizeof operator_magic - 1), text, n_text);
   *om = file;
   *bytes = head + n;
   return ST_OK;

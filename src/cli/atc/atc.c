@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atc: makes .om files of ONNX models, with the command line, messages and exit codes of CANN's tool. */
 #include "cli/atc/atc.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -125,14 +126,28 @@ static const atc_option known_options[] = {
 
 static const char failed[] = "ATC run failed, Please check the detail log, Try 'atc --help' for more information";
 
+/* Prints a line, of which a part may be text of a file or an argument. */
+static void print_safely(const char *format, va_list arguments) {
+  char words[4096];
+  vsnprintf(words, sizeof words, format, arguments);
+  text_make_safe(words, sizeof words);
+  puts(words);
+}
+
 int atc_refuse(int code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  printf("%s\n", failed);
-  vprintf(format, arguments);
-  printf("\n");
+  puts(failed);
+  print_safely(format, arguments);
   va_end(arguments);
   return code;
+}
+
+void atc_warn(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  print_safely(format, arguments);
+  va_end(arguments);
 }
 
 int atc_refuse_error(aclError error) {
@@ -247,7 +262,7 @@ static bool is_word_of(const char *word, const char *words) {
 static void tell_without_effect(const atc_option *o, const char *value) {
   const size_t n = strlen(value);
   if (o->values && !strncmp(o->values, value, n) && (!o->values[n] || o->values[n] == ' ')) return;
-  printf("Warning: --%s concerns the compilation for an NPU, and has no effect here.\n", o->name);
+  atc_warn("Warning: --%s concerns the compilation for an NPU, and has no effect here.", o->name);
 }
 
 /* Returns 0, or the exit code. *help: whether help was asked for. */

@@ -40,6 +40,8 @@ int atc_make_operators(const atc_options *o);
 
 /* Prints the last line of a failure and its message. Returns the exit code. */
 __attribute__((format(printf, 2, 3))) int atc_refuse(int code, const char *format, ...);
+/* Prints a line for the user, whose foreign parts are made safe, as those of atc_refuse are. */
+__attribute__((format(printf, 1, 2))) void atc_warn(const char *format, ...);
 
 /* The exit code of a failure of the library, after its message. */
 int atc_refuse_error(aclError error);

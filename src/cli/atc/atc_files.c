@@ -178,8 +178,8 @@ static int kept_own_types(kept_list *l, const char *path) {
     } else if (whole) {
       code = add_kept(l, is_type ? by_type : "", name);
     } else {
-      printf("Warning: --customize_dtypes: types other than float32, such as those of %s, have no effect here.\n",
-             name);
+      atc_warn("Warning: --customize_dtypes: types other than float32, such as those of %s, have no effect here.",
+               name);
     }
   }
   free(text);
@@ -208,7 +208,7 @@ static int kept_mix_list(kept_list *l, const char *path) {
     const bool is_black = list->string && !strcmp(list->string, lists[0]);
     if (cJSON_GetArraySize(cJSON_GetObjectItem(list, "to-remove")) ||
         (!is_black && cJSON_GetArraySize(cJSON_GetObjectItem(list, "to-add"))))
-      printf("Warning: --modify_mixlist: of %s, only what black-list has to-add has an effect here.\n", list->string);
+      atc_warn("Warning: --modify_mixlist: of %s, only what black-list has to-add has an effect here.", list->string);
   }
   cJSON_ArrayForEach(one, cJSON_GetObjectItem(cJSON_GetObjectItem(json, lists[0]), "to-add")) if (!code) {
     const char *name = cJSON_GetStringValue(one);

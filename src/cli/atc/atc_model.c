@@ -225,7 +225,7 @@ static void tell_unknown_passes(const cannon_model_options *o, const cannon_mode
   for (size_t i = 0; i < o->n_switches; ++i) {
     bool known = !strcasecmp(o->switches[i].name, "ALL");
     for (size_t k = 0; k < f->n_passes; ++k) known |= !strcasecmp(o->switches[i].name, f->passes[k].name);
-    if (!known) printf("Note: there is no pass with the name %s, which is passed over.\n", o->switches[i].name);
+    if (!known) atc_warn("Note: there is no pass with the name %s, which is passed over.", o->switches[i].name);
   }
 }
 
