@@ -3,6 +3,7 @@
 #include "cli/atc/atc.h"
 #include "base/text.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,8 +152,14 @@ void atc_warn(const char *format, ...) {
 }
 
 int atc_refuse_error(aclError error) {
-  const char *words = aclGetRecentErrMsg();
-  return atc_refuse(error & 0xff ? error & 0xff : 1, "%s", words ? words : "E19999: no message");
+  const char *words = aclGetRecentErrMsg(), *end = words ? strchrnul(words, '\n') : NULL;
+  const int code = atc_refuse(error & 0xff ? error & 0xff : 1, "%.*s", words ? (int)(end - words) : INT_MAX,
+                              words ? words : "E19999: no message");
+  for (; end && *end; end = strchrnul(words, '\n')) {
+    words = end + 1;
+    atc_warn("%.*s", (int)(strchrnul(words, '\n') - words), words);
+  }
+  return code;
 }
 
 static void print_help(void) {
