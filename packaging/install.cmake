@@ -94,19 +94,19 @@ write_basic_package_version_file(${packaged}/cannon-config-version.cmake
 install(FILES ${packaging}/cannon-config.cmake ${packaged}/cannon-config-version.cmake
   DESTINATION lib64/cmake/cannon)
 
-# Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of the
-# table in src/cli/main.c, one for npu-smi, one for atc and one for msprof. When cross-compiling, CMake runs the programs by the
+# Manual pages, generated from the help texts: one for cannon and for each of its commands, which are the lines of
+# src/cli/commands.def, one for npu-smi, one for atc and one for msprof; and completions for bash and zsh. When cross-compiling, CMake runs the programs by the
 # emulator. Builds with a sanitizer are not meant to be installed and have none. man finds the pages as bin is on PATH.
 if(NOT CANNON_SANITIZE)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/main.c table REGEX "^ *{\"[a-z]+\", \".*, command_[a-z]+},$")
+  file(STRINGS ${PROJECT_SOURCE_DIR}/src/cli/commands.def table REGEX "^COMMAND")
   if(NOT table)
-    message(FATAL_ERROR "packaging/install.cmake: found no command in src/cli/main.c")
+    message(FATAL_ERROR "packaging/install.cmake: found no command in src/cli/commands.def")
   endif()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/main.c)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/commands.def)
   set(man_folder ${PROJECT_BINARY_DIR}/man)
   set(man_names cannon)
   foreach(line IN LISTS table)
-    string(REGEX REPLACE "^ *{\"([a-z]+)\".*" "cannon-\\1" name "${line}")
+    string(REGEX REPLACE "^COMMAND[(]([a-z]+),.*" "cannon-\\1" name "${line}")
     list(APPEND man_names ${name})
   endforeach()
   list(APPEND man_names npu-smi atc msprof)
@@ -132,8 +132,20 @@ if(NOT CANNON_SANITIZE)
         --see ${see} ${man_folder}/${name}.txt ${page}
       DEPENDS cannon npu-smi atc scripts/gen_man.py ${depends} VERBATIM)
     list(APPEND man_pages ${page})
+    if(NOT name STREQUAL "msprof")
+      list(APPEND completed "${words}=${man_folder}/${name}.txt")
+    endif()
+  endforeach()
+  foreach(shell bash zsh)
+    add_custom_command(OUTPUT ${man_folder}/completion.${shell}
+      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/gen_completion.py --shell ${shell}
+        --output ${man_folder}/completion.${shell} ${completed}
+      DEPENDS ${man_pages} scripts/gen_completion.py VERBATIM)
+    list(APPEND completions ${man_folder}/completion.${shell})
   endforeach()
   file(MAKE_DIRECTORY ${man_folder})
-  add_custom_target(man ALL DEPENDS ${man_pages})
+  add_custom_target(man ALL DEPENDS ${man_pages} ${completions})
   install(FILES ${man_pages} DESTINATION share/man/man1)
+  install(FILES ${man_folder}/completion.bash DESTINATION share/bash-completion/completions RENAME cannon)
+  install(FILES ${man_folder}/completion.zsh DESTINATION share/zsh/site-functions RENAME _cannon)
 endif()

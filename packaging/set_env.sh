@@ -28,6 +28,8 @@ _cannon_setup() {
     if [ -x "$_cannon_tool" ]; then
       _cannon_exports=$("$_cannon_tool" env) || return 1
       eval "$_cannon_exports"
+      _cannon_file=$(dirname "$_cannon_tool")/../share/bash-completion/completions/cannon
+      case $-${BASH_VERSION:+b} in *i*b) [ ! -r "$_cannon_file" ] || . "$_cannon_file" ;; esac
       return 0
     fi
   done
@@ -41,7 +43,7 @@ else
   _cannon_setup "${BASH_SOURCE:-}" && _cannon_status=0 || _cannon_status=1
 fi
 unset -f _cannon_folder _cannon_setup
-unset -v _cannon_pid _cannon_here _cannon_tool _cannon_exports
+unset -v _cannon_pid _cannon_here _cannon_tool _cannon_exports _cannon_file
 if [ "$_cannon_status" -ne 0 ]; then
   unset -v _cannon_status
   return 1

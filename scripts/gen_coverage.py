@@ -34,7 +34,7 @@ def known_functions(abi):
 
 def refusing_functions(folder):
     """The functions whose last line is an API_REFUSE. A function ends with a brace at the beginning of a line."""
-    for path in glob.glob(os.path.join(folder, '*.c')):
+    for path in glob.glob(os.path.join(folder, '**', '*.c'), recursive=True):
         with open(path, encoding='utf-8') as f:
             for text in f.read().split('\n}\n'):
                 if re.search(r'^ *API_REFUSE\(', text, re.M):

@@ -127,13 +127,8 @@ typedef struct {
   check_run check;
 } run_options;
 
-static int run_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon run: %s is '%s', expected %s\n", option, value, expected);
-  return EXIT_USAGE;
-}
-
 static int bad_device(const char *name) {
-  run_bad_option("--device", name, "one of");
+  bad_option("run", "--device", name, "one of");
   for (unsigned i = 0; i < profile_count(); i++) fprintf(stderr, "  %s\n", profile_at(i)->soc_name);
   return EXIT_USAGE;
 }
@@ -148,7 +143,7 @@ static int parse_leaks(const char *how, run_options *o) {
   char bad[LEAKS_OPTIONS_BAD];
   o->value[VARIABLE_LEAKS] = how && *how ? how : "1";
   if (!check_leaks(o->value[VARIABLE_LEAKS], &checked, bad))
-    return run_bad_option("--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
+    return bad_option("run", "--leaks", bad, variable_expected(VARIABLE_LEAKS).text);
   memcpy(o->report_path, checked.report, sizeof o->report_path);
   o->report.path = !*o->report_path || strstr(o->report_path, "%p") ? NULL : o->report_path;
   return 0;
@@ -168,11 +163,11 @@ static int parse_fail(const char *text, run_options *o) {
   fault_list list;
   char bad[FAULT_BAD_BYTES];
   const size_t used = strlen(o->fail);
-  if (!*text) return run_bad_option("--fail", text, variable_expected(VARIABLE_FAIL).text);
-  if (!fault_parse(text, &list, bad)) return run_bad_option("--fail", bad, variable_expected(VARIABLE_FAIL).text);
+  if (!*text) return bad_option("run", "--fail", text, variable_expected(VARIABLE_FAIL).text);
+  if (!fault_parse(text, &list, bad)) return bad_option("run", "--fail", bad, variable_expected(VARIABLE_FAIL).text);
   const int n = snprintf(o->fail + used, sizeof o->fail - used, "%s%s", used ? ";" : "", text);
   if (n >= (int)(sizeof o->fail - used) || !fault_parse(o->fail, &list, bad))
-    return run_bad_option("--fail", text, "at most 64 specifications in all, and \"count\" alone");
+    return bad_option("run", "--fail", text, "at most 64 specifications in all, and \"count\" alone");
   o->value[VARIABLE_FAIL] = o->fail;
   return 0;
 }
@@ -184,7 +179,7 @@ static int parse_schedule(const char *text, run_options *o) {
   variable_words words;
   const char *number = strncmp(text, kind, sizeof kind - 1) == 0 ? text + sizeof kind - 1 : "";
   if (!variable_parse(VARIABLE_SCHEDULE_SEED, "--schedule", number, &seed, &words) || !seed)
-    return run_bad_option("--schedule", text, "random:SEED, where SEED is a number from 1 on");
+    return bad_option("run", "--schedule", text, "random:SEED, where SEED is a number from 1 on");
   o->value[VARIABLE_SCHEDULE_SEED] = number;
   return 0;
 }
@@ -211,7 +206,7 @@ static int refuse_dry_options(const run_options *o) {
                {"--topology", o->topology},
                {"--values", o->values}};
   for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-    if (given[i].value) return run_bad_option(given[i].option, given[i].value, "only with --dry");
+    if (given[i].value) return bad_option("run", given[i].option, given[i].value, "only with --dry");
   return 0;
 }
 
@@ -226,7 +221,7 @@ static int check_values(run_options *o) {
     return EXIT_USAGE;
   }
   o->values = o->values_path;
-  return strchr(o->values, ',') ? run_bad_option("--values", o->values, "a path without a comma") : 0;
+  return strchr(o->values, ',') ? bad_option("run", "--values", o->values, "a path without a comma") : 0;
 }
 
 /* Makes the variable's list of --dry and the options that belong to it. Returns 0 or an exit status. */
@@ -246,7 +241,7 @@ static int make_dry(run_options *o) {
                {"--values", o->values, DRY_OPTIONS_VALUES}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].value && strlen(texts[i].value) >= texts[i].room)
-      return run_bad_option(texts[i].option, texts[i].value, "a shorter text");
+      return bad_option("run", texts[i].option, texts[i].value, "a shorter text");
   if (o->unknown) n = (size_t)snprintf(o->dry, sizeof o->dry, "unknown=%s,", o->unknown);
   if (o->host) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "host=%s,", o->host);
   if (o->topology) n += (size_t)snprintf(o->dry + n, sizeof o->dry - n, "topology=%s,", o->topology);
@@ -257,9 +252,9 @@ static int make_dry(run_options *o) {
     at += length + (at[length] == ',');
   }
   o->value[VARIABLE_DRY] = o->dry;
-  if (n >= sizeof o->dry) return run_bad_option("--real", o->real, "a shorter list");
+  if (n >= sizeof o->dry) return bad_option("run", "--real", o->real, "a shorter list");
   if (dry_options_parse(o->dry, &checked, bad)) return 0;
-  return run_bad_option("--dry", bad, variable_expected(VARIABLE_DRY).text);
+  return bad_option("run", "--dry", bad, variable_expected(VARIABLE_DRY).text);
 }
 
 /* Reports what the program would find wrong in its environment, before it runs. Returns 0 or an exit status. */

@@ -6,20 +6,11 @@
 
 enum { EXIT_USAGE = 2 }; /* the command line is wrong; nothing was done */
 
-int command_advise(int argc, char **argv);
-int command_run(int argc, char **argv);
-int command_diff(int argc, char **argv);
-int command_fuzz(int argc, char **argv);
-int command_top(int argc, char **argv);
-int command_env(int argc, char **argv);
-int command_prefix(int argc, char **argv);
-int command_info(int argc, char **argv);
-int command_report(int argc, char **argv);
-int command_memory(int argc, char **argv);
-int command_replay(int argc, char **argv);
-int command_scale(int argc, char **argv);
-int command_plan(int argc, char **argv);
-int command_model(int argc, char **argv);
-int command_test(int argc, char **argv);
+/* Says that an option's value is wrong, and returns EXIT_USAGE. command: "plan" of `cannon plan`. */
+int bad_option(const char *command, const char *option, const char *value, const char *expected);
+
+#define COMMAND(name, about) int command_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef COMMAND
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cannon: finds the subcommand and runs it. */
 #include "cli/commands.h"
+#include "cli/figures.h"
 #include "cli/standard_output.h"
 
 #include <stdio.h>
@@ -10,21 +11,9 @@ static const struct {
   const char *name, *about;
   int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", "run a program on simulated devices, and report what it did", command_run},
-    {"diff", "show what two runs differ in, from their JSON reports", command_diff},
-    {"report", "show where a run's memory went, on one screen", command_report},
-    {"fuzz", "run a program under many schedules and injected failures", command_fuzz},
-    {"top", "show the memory and operators of running programs", command_top},
-    {"env", "print the environment that programs need, as shell commands", command_env},
-    {"prefix", "print the folder of the installation", command_prefix},
-    {"memory", "show what held a device's memory, by class, module and line", command_memory},
-    {"replay", "replay a recorded trace of allocations through several allocators", command_replay},
-    {"scale", "predict the time of a recorded training step on more devices", command_scale},
-    {"advise", "find what makes a recorded training step fit, and what it costs", command_advise},
-    {"plan", "find memory offsets for buffers with known lifetimes", command_plan},
-    {"model", "run an ONNX model or an .om file, or show what becomes of it", command_model},
-    {"test", "test operators against references, as files in Python describe", command_test},
-    {"info", "show devices, profiles, version, and coverage of CANN's interface", command_info},
+#define COMMAND(name, about) {#name, about, command_##name},
+#include "cli/commands.def"
+#undef COMMAND
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -72,10 +61,10 @@ static int run_command(int argc, char **argv) {
   }
   for (int i = 0; i < N_COMMANDS; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fprintf(stderr,
-          "cannon: unknown command '%s', expected run, diff, fuzz, report, top, env, prefix, memory, replay, scale, "
-          "advise, plan, model, test or info (see cannon --help)\n",
-          argv[1]);
+  fprintf(stderr, "cannon: unknown command '%s', expected", format_text(argv[1]));
+  for (int i = 0; i < N_COMMANDS; i++)
+    fprintf(stderr, "%s %s", i + 1 == N_COMMANDS ? " or" : i ? "," : "", commands[i].name);
+  fputs(" (see cannon --help)\n", stderr);
   return EXIT_USAGE;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the manual pages of an installed prefix (scripts/gen_man.py): each command has a page, which names all its
-options.
+"""Tests of the manual pages of an installed prefix (scripts/gen_man.py) and of what shells complete
+(scripts/gen_completion.py): each command has a page, which names all its options, and all of them are completed.
 
     CANNON_PREFIX=/path python3 tests/cli/test_man.py
 """
@@ -63,6 +63,45 @@ class ManualPages(unittest.TestCase):
         env = {"PATH": f"{PREFIX}/bin:/usr/bin:/bin", "LC_ALL": "C"}
         done = subprocess.run(["man", "-w", "cannon-run"], capture_output=True, text=True, env=env, timeout=60)
         self.assertEqual(done.stdout.strip(), str(PAGES / "cannon-run.1"), done.stderr)
+
+
+class Completion(unittest.TestCase):
+    """By calling the functions as a shell does, as far as they need no terminal."""
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        script = (f". {PREFIX}/share/bash-completion/completions/cannon; COMP_WORDS=(\"$@\"); "
+                  "COMP_CWORD=$(($# - 1)); _$1 2>/dev/null; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        done = subprocess.run(["bash", "-uc", script, "bash", *words], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_commands(self):
+        self.assertEqual(self.complete("cannon", "re"), ["report", "replay"])
+        self.assertLessEqual({name.removeprefix("cannon-") for name, _ in commands() if name.startswith("cannon-")},
+                             set(self.complete("cannon", "")))
+
+    def test_every_option(self):
+        for name, text in commands():
+            if name == "msprof":
+                continue
+            listed = re.findall(r"^  (-\S.*?)(?:  |$)", text, re.M)
+            wanted = {o for entry in listed for o in re.findall(r"(?:^|, )(--?[A-Za-z][\w-]*)", entry)}
+            words = name.split("-", 1) if name.startswith("cannon-") else [name.replace("-", "_")]
+            offered = {o.rstrip("=") for o in self.complete(*words, "-")}
+            self.assertTrue(wanted, name)
+            self.assertEqual(offered, wanted, name)
+
+    def test_values(self):
+        self.assertEqual(self.complete("cannon", "plan", "--capacity", "-"), [])  # a value follows
+        self.assertEqual(self.complete("cannon", "plan", "file.csv"), [])         # bash completes files itself
+        self.assertEqual(self.complete("atc", "--soc"), ["--soc_version="])
+
+    @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+    def test_zsh_reads_its_file(self):
+        path = PREFIX / "share/zsh/site-functions/_cannon"
+        done = subprocess.run(["zsh", "-n", path], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":

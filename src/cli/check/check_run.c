@@ -11,11 +11,6 @@
 #include "cli/commands.h"
 #include "cli/figures.h"
 
-static int wrong_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon run: %s is '%s', expected %s\n", option, format_text(value), expected);
-  return EXIT_USAGE;
-}
-
 static int take_suppressions(const char *path, suppressions *known) {
   const char *wrong;
   unsigned line;
@@ -34,7 +29,7 @@ static int take_suppressions(const char *path, suppressions *known) {
 static int take_exitcode(const char *text, int *code) {
   char *end;
   const long n = strtol(text, &end, 10);
-  if (*end || end == text || n < 1 || n > 255) return wrong_option("--error-exitcode", text, "1 to 255");
+  if (*end || end == text || n < 1 || n > 255) return bad_option("run", "--error-exitcode", text, "1 to 255");
   *code = (int)n;
   return 0;
 }
@@ -46,7 +41,7 @@ int check_run_take(int option, const char *argument, check_run *c) {
   case CHECK_RUN_CHECK:
     c->parts = argument && *argument ? argument : "1";
     if (check_parse(c->parts, &parts, bad)) return 0;
-    return wrong_option("--check", bad, variable_expected(VARIABLE_CHECK).text);
+    return bad_option("run", "--check", bad, variable_expected(VARIABLE_CHECK).text);
   case CHECK_RUN_EXITCODE: c->needs = "--error-exitcode"; return take_exitcode(argument, &c->exitcode);
   case CHECK_RUN_SUPPRESSIONS: c->needs = "--suppressions"; return take_suppressions(argument, &c->known);
   case CHECK_RUN_REPORT:

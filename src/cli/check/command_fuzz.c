@@ -72,16 +72,11 @@ static const struct option fuzz_long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int fuzz_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon fuzz: %s is '%s', expected %s\n", option, format_text(value), expected);
-  return EXIT_USAGE;
-}
-
 static int fuzz_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *out) {
   char expected[64];
   if (size_parse_number(text, least, most, out) == SIZE_OK) return 0;
   snprintf(expected, sizeof expected, "a number from %" PRIu64 " to %" PRIu64, least, most);
-  return fuzz_bad_option(option, text, expected);
+  return bad_option("fuzz", option, text, expected);
 }
 
 static unsigned verdict_of(const char *word, unsigned long n) {
@@ -115,10 +110,10 @@ static int fuzz_option(int option, const char *text, fuzz_search *s, output *jso
   case FAIL:
     s->places = 0;
     if (strcmp(text, "none") == 0 || read_words(text, place_number, N_FAULT_PLACES, &s->places)) return 0;
-    return fuzz_bad_option("--fail", text, "some of alloc, host, op, prepare, copy, sync and file, or none");
+    return bad_option("fuzz", "--fail", text, "some of alloc, host, op, prepare, copy, sync and file, or none");
   case IGNORE:
     if (read_words(text, verdict_of, FUZZ_N_VERDICTS, &s->ignored)) return 0;
-    return fuzz_bad_option("--ignore", text, "some of crash, hang, output and leak");
+    return bad_option("fuzz", "--ignore", text, "some of crash, hang, output and leak");
   case TIMEOUT:
     if (fuzz_number("--timeout", text, 1, 1000000, &seconds)) return EXIT_USAGE;
     s->timeout_ns = seconds * 1000000000u;

@@ -77,11 +77,6 @@ static void advise_print_help(void) {
         stdout);
 }
 
-static int advise_bad(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon advise: %s is '%s', expected %s\n", option, format_text(value), expected);
-  return EXIT_USAGE;
-}
-
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 enum {
@@ -123,11 +118,12 @@ static const struct option advise_long[] = {
 static int advise_take_batch(const char *text, advise_options *o) {
   char copy[64], *rest = copy;
   o->batch[0] = o->batch[1] = 0;
-  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) return advise_bad("--batch", text, "N or N,N2");
+  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
+    return bad_option("advise", "--batch", text, "N or N,N2");
   for (int i = 0; rest; ++i) {
     const char *part = strsep(&rest, ",");
     if (i == 2 || size_parse_number(part, 1, UINT32_MAX, &o->batch[i]) != SIZE_OK)
-      return advise_bad("--batch", text, "N or N,N2, numbers from 1 on");
+      return bad_option("advise", "--batch", text, "N or N,N2, numbers from 1 on");
   }
   return 0;
 }
@@ -137,14 +133,14 @@ static int advise_take(int option, advise_options *o) {
   case FIT:
     return size_parse(optarg, 1, INT64_MAX, &o->fit_bytes) == SIZE_OK
                ? 0
-               : advise_bad("--fit", optarg, "a size such as 64G");
+               : bad_option("advise", "--fit", optarg, "a size such as 64G");
   case DEVICES:
     if (size_parse_number(optarg, 1, ADVISE_MAX_DEVICES, &o->devices) == SIZE_OK) return 0;
-    return advise_bad("--devices", optarg, "a number from 1 to 65536");
+    return bad_option("advise", "--devices", optarg, "a number from 1 to 65536");
   case TOP:
     return size_parse_number(optarg, 1, 1000, &o->top) == SIZE_OK
                ? 0
-               : advise_bad("--top", optarg, "a number from 1 to 1000");
+               : bad_option("advise", "--top", optarg, "a number from 1 to 1000");
   case BATCH: return advise_take_batch(optarg, o);
   case POLICY: o->policy = optarg; return 0;
   case POLICY_DEFAULT: o->default_wanted = true; return 0;
@@ -152,7 +148,7 @@ static int advise_take(int option, advise_options *o) {
     o->time = strcmp(optarg, "model") == 0 ? ADVISE_TIME_BY_MODEL : ADVISE_TIME_OF_RECORDING;
     return o->time == ADVISE_TIME_BY_MODEL || strcmp(optarg, "recorded") == 0
                ? 0
-               : advise_bad("--time", optarg, "recorded or model");
+               : bad_option("advise", "--time", optarg, "recorded or model");
   case TOPOLOGY: o->topology = optarg; return 0;
   case DRY: o->dry = true; return 0;
   case DEVICE: o->soc = optarg; return 0;
@@ -181,7 +177,8 @@ static int advise_parse(int argc, char **argv, advise_options *o) {
     fprintf(stderr, "cannon advise: expected a recording, two of them, or -- PROGRAM (cannon advise [OPTIONS] FILE)\n");
     return EXIT_USAGE;
   }
-  if (o->path[1] && !o->batch[1]) return advise_bad("--batch", "missing", "N,N2, the batches of both recordings");
+  if (o->path[1] && !o->batch[1])
+    return bad_option("advise", "--batch", "missing", "N,N2, the batches of both recordings");
   o->json = (output){"cannon advise", o->json.path, OUTPUT_JSON, o->force, NULL};
   o->html = (output){"cannon advise", o->html.path, OUTPUT_PAGE, o->force, NULL};
   return output_check(&o->json) && output_check(&o->html) ? 0 : EXIT_USAGE;

@@ -78,11 +78,6 @@ typedef struct {
   char **program;
 } memory_options;
 
-static int memory_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon memory: %s is '%s', expected %s\n", option, format_text(value), expected);
-  return EXIT_USAGE;
-}
-
 static bool memory_parse_by(const char *text, memory_by *by) {
   static const char *const names[] = {"", "class", "module", "line", "block"};
   for (int i = MEMORY_BY_CLASS; i <= MEMORY_BY_BLOCK; ++i) {
@@ -101,7 +96,8 @@ static int memory_find_moment(const memory_options *o, const history *h, uint32_
   *moment = HISTORY_NEVER;
   if (!o->at || strcmp(o->at, "peak") == 0) return 0;
   if (strncmp(o->at, "step:", 5) == 0) {
-    if (size_parse_number(o->at + 5, 1, h->n_steps, &n) != SIZE_OK) return memory_bad_option("--at", o->at, expected);
+    if (size_parse_number(o->at + 5, 1, h->n_steps, &n) != SIZE_OK)
+      return bad_option("memory", "--at", o->at, expected);
     curve c;
     curve_make(h, device, &c);
     *moment = curve_peak(&c, h->steps[n - 1].begin, h->steps[n - 1].end).moment;
@@ -111,7 +107,8 @@ static int memory_find_moment(const memory_options *o, const history *h, uint32_
   const size_t length = strlen(o->at);
   const bool is_time = length > 2 && strcmp(o->at + length - 2, "ms") == 0;
   snprintf(text, sizeof text, "%.*s", (int)(is_time ? length - 2 : length), o->at);
-  if (size_parse_number(text, 0, INT64_MAX / 1000000, &n) != SIZE_OK) return memory_bad_option("--at", o->at, expected);
+  if (size_parse_number(text, 0, INT64_MAX / 1000000, &n) != SIZE_OK)
+    return bad_option("memory", "--at", o->at, expected);
   *moment = is_time ? curve_moment_of(h, n * 1000000) : n;
   return 0;
 }
@@ -147,17 +144,17 @@ static int memory_take(int option, memory_options *o) {
   switch (option) {
   case AT: o->at = optarg; break;
   case BY:
-    if (!memory_parse_by(optarg, &o->by)) return memory_bad_option("--by", optarg, "class, module, line or block");
+    if (!memory_parse_by(optarg, &o->by)) return bad_option("memory", "--by", optarg, "class, module, line or block");
     break;
   case TOP:
     if (size_parse_number(optarg, 1, 100000, &o->top) != SIZE_OK)
-      return memory_bad_option("--top", optarg, "a number from 1 to 100000");
+      return bad_option("memory", "--top", optarg, "a number from 1 to 100000");
     break;
   case DEVICE:
     if (strspn(optarg, "0123456789") != strlen(optarg))
       memory_pass(o, "--device", optarg);
     else if (size_parse_number(optarg, 0, 15, &o->device) != SIZE_OK)
-      return memory_bad_option("--device", optarg, "a number from 0 to 15, or the name of a SoC");
+      return bad_option("memory", "--device", optarg, "a number from 0 to 15, or the name of a SoC");
     else
       o->has_device = true;
     break;
@@ -192,8 +189,8 @@ static int memory_parse(int argc, char **argv, memory_options *o) {
     return EXIT_USAGE;
   }
   if (!runs && (o->n_passed || o->record.path))
-    return memory_bad_option(o->n_passed ? o->passed[0] : "--record", o->n_passed > 1 ? o->passed[1] : "",
-                             "only with -- PROGRAM");
+    return bad_option("memory", o->n_passed ? o->passed[0] : "--record", o->n_passed > 1 ? o->passed[1] : "",
+                      "only with -- PROGRAM");
   o->program = runs ? argv + n + 1 : NULL;
   o->path = runs ? o->record.path : argv[optind];
   o->json = (output){"cannon memory", o->json.path, OUTPUT_JSON, o->force, NULL};

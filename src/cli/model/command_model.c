@@ -52,11 +52,6 @@ static const char model_help[] = "Usage: cannon model run [OPTION]... MODEL\n"
                                  "  cannon model run resnet50.onnx --input picture.npy --output results\n"
                                  "  cannon model run m.om --random 1 --repeat 100\n";
 
-static int model_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon model: %s is '%s', expected %s\n", option, value, expected);
-  return EXIT_USAGE;
-}
-
 enum { INPUT = 1, RANDOM, OUTPUT, REPEAT, SHAPE, OPTIMIZE, TUNE, HTML, JSON, FORCE, HELP = 'h' };
 
 /* Which options a subcommand has: those up to REPEAT are of `run`, and HTML is of `show`. */
@@ -66,17 +61,17 @@ static int model_parse_option(int option, model_options *o) {
   char error[256];
   switch (option) {
   case INPUT:
-    if (o->n_inputs == MODEL_MOST_INPUTS) return model_bad_option("--input", optarg, "at most 64 of them");
+    if (o->n_inputs == MODEL_MOST_INPUTS) return bad_option("model", "--input", optarg, "at most 64 of them");
     o->inputs[o->n_inputs++] = optarg;
     return 0;
   case RANDOM:
     o->fill = true;
     if (size_parse_number(optarg, 0, UINT32_MAX, &o->seed) == SIZE_OK) return 0;
-    return model_bad_option("--random", optarg, "a number from 0 to 4294967295");
+    return bad_option("model", "--random", optarg, "a number from 0 to 4294967295");
   case OUTPUT: o->folder = optarg; return 0;
   case REPEAT:
     if (size_parse_number(optarg, 1, 1000000, &o->repeat) == SIZE_OK) return 0;
-    return model_bad_option("--repeat", optarg, "a number from 1 to 1000000");
+    return bad_option("model", "--repeat", optarg, "a number from 1 to 1000000");
   case SHAPE:
     if (shape_list_read(optarg, o->shapes, &o->n_shapes, error)) return 0;
     fprintf(stderr, "cannon model: --shape has %s\n", error);
@@ -84,7 +79,7 @@ static int model_parse_option(int option, model_options *o) {
   case OPTIMIZE:
     o->goal = optarg;
     if (!strcmp(optarg, "time") || !strcmp(optarg, "memory") || !strcmp(optarg, "power")) return 0;
-    return model_bad_option("--optimize", optarg, "time, memory or power");
+    return bad_option("model", "--optimize", optarg, "time, memory or power");
   case TUNE: o->tune = true; return 0;
   case HTML: o->html.path = optarg; return 0;
   case JSON: o->json.path = optarg; return 0;

@@ -80,11 +80,6 @@ static void plan_print_help(void) {
          DEFAULT_SECONDS, RECORDED_ALIGNMENT);
 }
 
-static int plan_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon plan: %s is '%s', expected %s\n", option, value, expected);
-  return EXIT_USAGE;
-}
-
 static bool plan_parse_seconds(const char *text, double *seconds) {
   char *end;
   if (!isdigit((unsigned char)*text) && *text != '.') return false;
@@ -182,22 +177,22 @@ static int plan_parse_option(int option, plan_options *o) {
     return EXIT_USAGE;
   case TIME:
     if (plan_parse_seconds(optarg, &o->options.seconds)) return 0;
-    return plan_bad_option("--time", optarg, "seconds, 0 to 1e9");
+    return bad_option("plan", "--time", optarg, "seconds, 0 to 1e9");
   case NODES:
     if (plan_parse_number(optarg, &o->options.max_nodes)) return 0;
-    return plan_bad_option("--nodes", optarg, "a number");
+    return bad_option("plan", "--nodes", optarg, "a number");
   case THREADS:
     if (size_parse_number(optarg, 1, 256, &n) == SIZE_OK) return o->options.n_threads = (uint32_t)n, 0;
-    return plan_bad_option("--threads", optarg, "a number from 1 to 256");
+    return bad_option("plan", "--threads", optarg, "a number from 1 to 256");
   case SEED:
     if (plan_parse_number(optarg, &o->options.seed)) return 0;
-    return plan_bad_option("--seed", optarg, "a number");
+    return bad_option("plan", "--seed", optarg, "a number");
   case ALIGN:
     if (size_parse(optarg, 1, INT64_MAX, &o->alignment) == SIZE_OK) return 0;
-    return plan_bad_option("--align", optarg, "a number above 0");
+    return bad_option("plan", "--align", optarg, "a number above 0");
   case DEVICE:
     if (plan_parse_device(optarg, &o->device)) return 0;
-    return plan_bad_option("--device", optarg, "a number from 0 to 15, or host");
+    return bad_option("plan", "--device", optarg, "a number from 0 to 15, or host");
   default: return EXIT_USAGE; /* getopt has printed a message */
   }
 }

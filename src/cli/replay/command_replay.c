@@ -65,11 +65,6 @@ static void replay_print_help(void) {
          MAX_REPETITIONS, DEFAULT_REPETITIONS);
 }
 
-static int replay_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon replay: %s is '%s', expected %s\n", option, value, expected);
-  return EXIT_USAGE;
-}
-
 static int replay_bad_size(const char *option, const char *value, size_verdict verdict) {
   fprintf(stderr,
           "cannon replay: %s is '%s'%s, expected a size from 1 to 2^63 - 1 such as 512M, 1.5G or 32G (K, M, G or T)\n",
@@ -80,12 +75,12 @@ static int replay_bad_size(const char *option, const char *value, size_verdict v
 static int replay_parse_allocators(const char *list, replay_options *o) {
   char text[256];
   if (snprintf(text, sizeof text, "%s", list) >= (int)sizeof text)
-    return replay_bad_option("--allocator", list, "a shorter list");
+    return bad_option("replay", "--allocator", list, "a shorter list");
   o->n_chosen = 0;
   for (char *rest = text, *name; (name = strsep(&rest, ","));) {
     const allocator *a = allocator_find(name);
     if (!a || o->n_chosen == MAX_ALLOCATORS) {
-      replay_bad_option("--allocator", name, "some of");
+      bad_option("replay", "--allocator", name, "some of");
       for (const allocator *const *known = allocators; *known; ++known) fprintf(stderr, "  %s\n", (*known)->name);
       return EXIT_USAGE;
     }
@@ -134,11 +129,11 @@ static int replay_parse(int argc, char **argv, replay_options *o) {
       break;
     case DEVICE:
       if (!replay_parse_device(optarg, &o->device))
-        return replay_bad_option("--device", optarg, "a number from 0 to 15, host or managed");
+        return bad_option("replay", "--device", optarg, "a number from 0 to 15, host or managed");
       break;
     case REPEAT:
       if (size_parse_number(optarg, 1, MAX_REPETITIONS, &n) != SIZE_OK)
-        return replay_bad_option("--repeat", optarg, "a number from 1 to 101");
+        return bad_option("replay", "--repeat", optarg, "a number from 1 to 101");
       o->repetitions = (int)n;
       break;
     case JSON: o->json.path = optarg; break;

@@ -78,11 +78,6 @@ static void scale_print_help(void) {
         stdout);
 }
 
-static int scale_bad_option(const char *option, const char *value, const char *expected) {
-  fprintf(stderr, "cannon scale: %s is '%s', expected %s\n", option, value, expected);
-  return EXIT_USAGE;
-}
-
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static bool scale_add_devices(scale_command *o, uint64_t n) {
@@ -174,23 +169,23 @@ static int scale_parse(int argc, char **argv, scale_command *o) {
     switch (option) {
     case DEVICES:
       if (!scale_parse_devices(o, optarg))
-        return scale_bad_option("--devices", optarg, "numbers from 1 to 1048576: N, N..M, or a list with commas");
+        return bad_option("scale", "--devices", optarg, "numbers from 1 to 1048576: N, N..M, or a list with commas");
       break;
     case TOPOLOGY: o->topology = optarg; break;
     case SCALE_GROUP:
       if (!scale_parse_group(&o->model, optarg))
-        return scale_bad_option("--scale-group", optarg, "a number of ranks, or a communicator's number as 0x...");
+        return bad_option("scale", "--scale-group", optarg, "a number of ranks, or a communicator's number as 0x...");
       break;
     case STRONG: o->model.strong = true; break;
     case COMPUTE:
       if (!scale_parse_factor(optarg, &o->model.compute))
-        return scale_bad_option("--compute", optarg, "a number from 0 to 1e9");
+        return bad_option("scale", "--compute", optarg, "a number from 0 to 1e9");
       break;
     case ALGO:
       if (!scale_parse_algo(o, optarg))
-        return scale_bad_option("--algo", optarg,
-                                "level1:NAME;level2:NAME or NAME, of ring, H-D_R, NHR, NHR_V1, NB, AHC, pairwise, "
-                                "pipeline, fullmesh and NA");
+        return bad_option("scale", "--algo", optarg,
+                          "level1:NAME;level2:NAME or NAME, of ring, H-D_R, NHR, NHR_V1, NB, AHC, pairwise, "
+                          "pipeline, fullmesh and NA");
       break;
     case JSON: o->json.path = optarg; break;
     case FORCE: o->force = true; break;

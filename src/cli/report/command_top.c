@@ -58,8 +58,7 @@ static int top_parse(int argc, char **argv, top_options *o) {
     case INTERVAL:
       o->interval = strtod(optarg, &end);
       if (end != optarg && !*end && o->interval >= 0.1 && o->interval <= 3600) break;
-      fprintf(stderr, "cannon top: --interval is '%s', expected seconds from 0.1 to 3600\n", optarg);
-      return EXIT_USAGE;
+      return bad_option("top", "--interval", optarg, "seconds from 0.1 to 3600");
     case HELP: o->help_wanted = true; return 0;
     default: return EXIT_USAGE;
     }
