@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints which lines of src the tests reached: a table by folder, then the files under 50 % with their functions that
-nothing called.
+nothing called. Fails if a folder of src has less than tests/support/coverage.tsv says.
 
     coverage_table.py BUILD [--functions]   BUILD: a build folder configured with CANNON_COVERAGE=ON, after its tests
                                             ran; --functions: all uncalled functions, not only those of such files
@@ -73,6 +73,22 @@ def print_folders(files):
         print(f"{folder:24}{n:8}{covered:9}{100 * covered / max(n, 1):7.1f}")
 
 
+def folders_below(files):
+    """What is wrong with the folders that have less than they should: lines of coverage.tsv are a folder of src and the
+    least share of its lines, folders in it included, in percent."""
+    with open(os.path.join(ROOT, "tests", "support", "coverage.tsv"), encoding="utf-8") as f:
+        least = dict(line.split("\t") for line in f.read().splitlines() if line and line[0] != "#")
+    counts = collections.defaultdict(dict)
+    for path, (lines, _) in files.items():
+        counts[path.split("/")[0]].update(((path, number), count) for number, count in lines.items())
+    for folder in sorted(set(counts) | set(least)):
+        if folder not in least or folder not in counts:
+            yield f"src/{folder} is not in both, the build and tests/support/coverage.tsv"
+        elif 100 * share(counts[folder]) < float(least[folder]):
+            yield (f"src/{folder}: the tests reach {100 * share(counts[folder]):.1f} % of the lines, expected "
+                   f"{least[folder]} % at least (tests/support/coverage.tsv); test what is new")
+
+
 def print_uncovered(files, every):
     for path, (lines, functions) in sorted(files.items()):
         unused = [name for (_, name), count in sorted(functions.items()) if not count]
@@ -93,6 +109,8 @@ def main():
     every = "--functions" in sys.argv
     print(f"\nfiles under {100 * FEW:.0f} %:" if not every else "\nfiles with functions that nothing called:")
     print_uncovered(files, every)
+    below = list(folders_below(files))
+    sys.exit("\n".join(below) or None)
 
 
 if __name__ == "__main__":
