@@ -6,7 +6,7 @@
  *   finding.h   what was found: one for each cause, counted
  *   findings_write.h   where it is written: to a file for `cannon run`, or as text at the end
  *   suppress.h  which findings are not told
- *   trace/stack.h      where the program was, as numbers of stacks
+ *   trace/stack.h   where the program was, as numbers of stacks
  *   refused.c   what the library refuses anyway, as findings
  *   a part      listens, keeps what it knows of memory, streams or handles under a lock SHADOW of its own, and calls
  *               finding_report(). Each looks for one of the things in `check_part`
