@@ -6,7 +6,7 @@
  *   finding.h   what was found: one for each cause, counted
  *   findings_write.h   where it is written: to a file for `cannon run`, or as text at the end
  *   suppress.h  which findings are not told
- *   stack.h     where the program was, as numbers of stacks
+ *   trace/stack.h   where the program was, as numbers of stacks
  *   refused.c   what the library refuses anyway, as findings
  *   a part      listens, keeps what it knows of memory, streams or handles under a lock SHADOW of its own, and calls
  *               finding_report(). Each looks for one of the things in `check_part`
@@ -45,7 +45,7 @@ bool check_parse(const char *text, unsigned *parts, char bad[CHECK_OPTIONS_BAD])
 /* Whether the part was asked for. Known before any device is opened. */
 bool check_wants(check_part part);
 
-/* A part of the checker is a line of modules.c. start() is called when the part was asked for,
+/* A part of the checker is a line of leaks/modules.c. start() is called when the part was asked for,
  * before any hook; it adds the part's listener. finish() is called at the end of the process, before the report: the
  * part reports what can be known only then. Either may be NULL. */
 typedef struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where findings go. If CANNON_CHECK_REPORT names a folder, a finding is appended to its file `<pid>.findings` when it
- * is found, and `cannon run` reads that (cli/findings_read.h). Otherwise the process prints a report when it ends.
+ * is found, and `cannon run` reads that (cli/check/check_report.h). Otherwise the process prints a report when it ends.
  *
  * The file has a JSON object in each line:
  *

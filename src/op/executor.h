@@ -36,7 +36,7 @@ typedef struct {
 
 enum { OPERAND_WHOLE = 32 }; /* the extent has no gaps between elements */
 
-/* The workspace by use, in bytes; each piece is rounded up to 64. docs/architecture.md explains the uses. */
+/* The workspace by use, in bytes; each piece is rounded up to 64. README.md explains the uses. */
 typedef struct {
   uint64_t copies;        /* contiguous copies of operands that the kernel needs */
   uint64_t intermediates; /* between the steps of an operator */
@@ -59,7 +59,7 @@ typedef struct {
 } executor_preference;
 
 /* What the calling thread prefers; NULL: nothing. Set around a call of op_prepare() by those who know better than the
- * kernels' rules (graph/choose.h). CANNON_IMPL wins over it. */
+ * kernels' rules (graph/tune.h). CANNON_IMPL wins over it. */
 extern INTERNAL _Thread_local const executor_preference *executor_preferred;
 
 /* The description of a tensor for a dump. dtype -1: the tensor is absent. */

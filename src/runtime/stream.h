@@ -62,7 +62,7 @@ struct stream {
   stream *next_waiter; /* in the list of streams that wait for the same */
   uint64_t waits_generation;
   _Atomic uint64_t wait_deadline_ns; /* when the wait times out; 0: never */
-  task *waits_task;                  /* the front task, where it waits for a value or a notify */
+  task *waits_task;                  /* the front task, where it is in such a list */
   /* These fields belong to scheduler.c, whose lock guards them. */
   _Atomic bool listed, kicked; /* is in the list of streams; a worker was woken for it */
   stream *next_listed, *previous_listed;

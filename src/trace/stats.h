@@ -116,7 +116,7 @@ typedef struct {
   counter time_ns; /* time inside the task, without waiting; 0 while nothing is timed (no CANNON_STATS_DIR) */
   counter bytes;   /* bytes read and written, by the shapes of the operands */
   /* The workspace that phase one asked for, the largest over all calls, and what it consists of
-   * (docs/architecture.md). */
+   * (src/op/README.md). */
   counter workspace_peak_bytes, workspace_copies_bytes, workspace_intermediates_bytes, workspace_partials_bytes;
   counter outputs_peak_bytes; /* the most that one launch wrote, in elements of its outputs */
   /* Estimates for the device of the profile (runtime/dry/roofline.h). */

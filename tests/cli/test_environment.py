@@ -164,7 +164,7 @@ class Environment(CliTest):
         shown = execute(CANNON, "env", "--help").stdout
         table = dict(re.findall(r"\n  (CANNON_\w+)\n      (.+)\n      value: .+", shown))
         self.assertLessEqual(set(WRONG), set(table))
-        text = (SOURCE / "docs/architecture.md").read_text()
+        text = (SOURCE / "docs/environment.md").read_text()
         documented = dict(re.findall(r"\n\| `(CANNON_\w+)` \| (.+) \|(?=\n)", text))
         self.assertEqual(documented, table)
 

@@ -13,7 +13,7 @@
  * they are tried:
  *
  *   decode      for few queries: streams the keys once (decode.c)
- *   blocks      multiplies blocks of queries and keys (forward.c, product/tile_gemm.h)
+ *   blocks      multiplies blocks of queries and keys (forward.c, product/tile/tile_gemm.h)
  *   reference   query by query, key by key, with sums in double (reference.c)
  *
  * parts.c joins queries and keys with rotary parts that are separate tensors. backward.c computes the gradient;

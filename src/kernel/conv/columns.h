@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The im2col view of one side of a convolution: a matrix with a row for each channel and tap, and a column for each
  * position of the other side, for all batch items. The whole matrix is never stored: blocks of it are gathered in
- * the operand's dtype and then packed for tile_gemm.h. Called by phase_products.c, packed_products.c
- * and weight_gradient.c.
- * Thread-safe: a conv_columns is read only after columns_init. */
+ * the operand's dtype and then packed for tile_gemm.h. Called by phase_products.c, packed_products.c and
+ * weight_gradient.c. Thread-safe: a conv_columns is read only after columns_init. */
 #ifndef CANNON_KERNEL_CONV_COLUMNS_H
 #define CANNON_KERNEL_CONV_COLUMNS_H
 

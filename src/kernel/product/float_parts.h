@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exponent ranges of float32 data. A float32 is exactly the sum of three bfloat16 values (high, middle, low), so a
- * float32 GEMM can be computed from bfloat16 products (TILE_F32_PARTS; conv/direct_pairs.h) as long as the exponents
- * are within limits. Packing records the exponents, and float_parts_suffice decides. */
+ * float32 GEMM can be computed from bfloat16 products (TILE_F32_PARTS; conv/direct/direct_pairs.h) as long as the
+ * exponents are within limits. Packing records the exponents, and float_parts_suffice decides. */
 #ifndef CANNON_KERNEL_PRODUCT_FLOAT_PARTS_H
 #define CANNON_KERNEL_PRODUCT_FLOAT_PARTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM and batched GEMM: out = alpha * (A @ B) + beta * self for stacks of matrices with any strides and real dtypes.
- * Operators fill in the first half of a product_plan while they are prepared; product_plan_finish() then chooses one of
- * these implementations (product_choose.c; kernel/engine/implementation.h), in this order:
+ * Operators fill in the first half of a product_plan while they are prepared; product_choose() then takes one of these
+ * implementations (product_choose.c; kernel/engine/implementation.h), in this order:
  *
  *   small_m     A (or B, if the whole equation is transposed) has at most FEW_ROWS rows. B is read once, in place, and
  *               converted in registers (product_few_rows.c). Not for bfloat16 on AMX if contiguous along k and m > 1.

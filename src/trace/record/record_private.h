@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorder's parts (trace/record*.c): what they write goes through record_put(), one record at a time. */
+/* The recorder's parts (record*.c): what they write goes through record_put(), one record at a time. */
 #ifndef CANNON_TRACE_RECORD_RECORD_PRIVATE_H
 #define CANNON_TRACE_RECORD_RECORD_PRIVATE_H
 

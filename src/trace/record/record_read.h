@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a recording (trace/record/record_code.h) from memory. The contents are not trusted: any bytes may be given.
- * Used by `cannon replay`; depends on no other part of the library. A reader may be used by one thread at a time. */
+ * Used by src/fit, src/replay and the tools, which compile this file in; of the library it uses record_code.h only. A
+ * reader may be used by one thread at a time. */
 #ifndef CANNON_TRACE_RECORD_RECORD_READ_H
 #define CANNON_TRACE_RECORD_RECORD_READ_H
 
