@@ -103,10 +103,11 @@ struct aclOpExecutor {
   uint8_t n_results, n_choices;
   uint16_t n_operands;
   operand *operands;        /* own_operands, or malloc'ed if there are more */
-  _Atomic uint64_t watched; /* of unlaunched.h: the tensor that it lives as long as; 0: it has another owner, or was
-                               launched */
-  _Atomic bool outlived;    /* likewise: it was found to have outlived that tensor */
-  void *heap;               /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
+  _Atomic uint64_t watched; /* of unlaunched.h: a tensor that it lives as long as; 0: it has another owner, or was
+                                    launched */
+  _Atomic uint64_t watched_second; /* likewise, another one, or the same */
+  _Atomic bool outlived;           /* likewise: it was found to have outlived them */
+  void *heap;                      /* malloc'ed memory that belongs to the plan, freed with the executor; or NULL */
   status (*run)(const executor *e, void *const *view, void *scratch);
   uint64_t constants;                /* bit i: the contents of argument i never change */
   executor_packing packing;          /* which prepare functions may fill in if there are constants */

@@ -9,35 +9,32 @@
 
 enum { LEAST_NEW = 256 }; /* some 0.5 MB of executors */
 
-_Static_assert(offsetof(executor, watched) >= CACHE_LINK_BYTES && offsetof(tensor, birth) >= CACHE_LINK_BYTES,
+_Static_assert(offsetof(executor, watched) >= CACHE_LINK_BYTES && offsetof(tensor, ends) >= CACHE_LINK_BYTES,
                "read in objects that are free");
 
-/* executor.watched: a tensor, whose address is a multiple of 64 and below 2^48, and the low bits of its birth. So a new
- * tensor in the same place is told from it. */
-enum { BIRTH_BITS = 22 };
-static const uint64_t BIRTH_MASK = (UINT64_C(1) << BIRTH_BITS) - 1;
-
-static tensor *watched_tensor(uint64_t watched) { return (tensor *)(uintptr_t)(watched >> BIRTH_BITS << 6); }
+/* What is noted of a tensor: its address, which is a multiple of 64 and below 2^48, and the low bits of the number of
+ * those that ended there before. So a new tensor in the same place is told from it. */
+enum { ENDS_BITS = 22 };
+static const uint64_t ENDS_MASK = (UINT64_C(1) << ENDS_BITS) - 1;
 
 static uint64_t watch_of(const tensor *t) {
-  return (uint64_t)(uintptr_t)t >> 6 << BIRTH_BITS |
-         (atomic_load_explicit(&t->birth, memory_order_acquire) & BIRTH_MASK);
+  return (uint64_t)(uintptr_t)t >> 6 << ENDS_BITS | (atomic_load_explicit(&t->ends, memory_order_acquire) & ENDS_MASK);
+}
+
+static bool is_gone(uint64_t watched) {
+  return watch_of((const tensor *)(uintptr_t)(watched >> ENDS_BITS << 6)) != watched;
 }
 
 void unlaunched_watch(executor *e, const op_arg *a) {
-  if (!CACHE_KEEPS_MEMORY) return;
-  const tensor *youngest = NULL;
-  uint32_t birth = 0;
-  for (int i = 0; i < e->n_operands; ++i) {
-    const tensor *t = executor_tensor(e, &e->operands[i], a);
-    const uint32_t own = t ? atomic_load_explicit(&t->birth, memory_order_relaxed) : 0;
-    if (own <= birth) continue;
-    youngest = t;
-    birth = own;
-  }
-  if (!youngest) return;
-  INVARIANT(watched_tensor(watch_of(youngest)) == youngest);
-  atomic_store_explicit(&e->watched, watch_of(youngest), memory_order_release);
+  if (!CACHE_KEEPS_MEMORY || !e->n_operands) return;
+  const tensor *first = executor_tensor(e, &e->operands[0], a);
+  const tensor *second = e->n_operands > 1 ? executor_tensor(e, &e->operands[1], a) : NULL;
+  if (!first) first = second;
+  if (!first) return;
+  const uint64_t watched = watch_of(first);
+  INVARIANT(!is_gone(watched));
+  atomic_store_explicit(&e->watched_second, second ? watch_of(second) : watched, memory_order_relaxed);
+  atomic_store_explicit(&e->watched, watched, memory_order_release);
 }
 
 static size_t n_freed; /* in the latest search; used with is_searching set */
@@ -48,7 +45,8 @@ static size_t n_freed; /* in the latest search; used with is_searching set */
 static void unlaunched_look_at(void *object) {
   executor *e = object;
   uint64_t watched = atomic_load_explicit(&e->watched, memory_order_acquire);
-  if (!watched || watch_of(watched_tensor(watched)) == watched) return;
+  if (!watched) return;
+  if (!is_gone(watched) && !is_gone(atomic_load_explicit(&e->watched_second, memory_order_relaxed))) return;
   if (!atomic_exchange(&e->outlived, true)) return;
   /* Fails if it was launched before the tensor was destroyed. */
   if (!atomic_compare_exchange_strong(&e->watched, &watched, 0)) return;

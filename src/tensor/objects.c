@@ -158,15 +158,6 @@ status tensor_init_again(tensor *t, const int64_t *dims, uint64_t rank, int dtyp
   return ST_OK;
 }
 
-/* Threads take numbers by blocks. */
-static uint32_t next_birth(void) {
-  enum { BLOCK = 64 };
-  static _Atomic uint32_t blocks;
-  static _Thread_local uint32_t births;
-  if (unlikely(births % BLOCK == 0)) births = atomic_fetch_add(&blocks, BLOCK);
-  return likely(++births) ? births : ++births;
-}
-
 tensor *tensor_new(void) {
   tensor *t = cache_get(CACHE_TENSOR, sizeof *t);
   if (!t) {
@@ -174,7 +165,6 @@ tensor *tensor_new(void) {
     return NULL;
   }
   t->magic = 0;
-  atomic_store_explicit(&t->birth, next_birth(), memory_order_relaxed);
   atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
   return t;
 }
@@ -196,7 +186,8 @@ void tensor_release(tensor *t) {
 void tensor_free(tensor *t) {
   if (unlikely(t->magic == MAGIC_WIDE_TENSOR)) free(t->wide);
   t->magic = 0;
-  atomic_store_explicit(&t->birth, 0, memory_order_release); /* op/unlaunched.c reads it, whenever it likes */
+  /* op/unlaunched.c reads it, whenever it likes */
+  atomic_store_explicit(&t->ends, atomic_load_explicit(&t->ends, memory_order_relaxed) + 1, memory_order_release);
   tensor_release(t);
 }
 

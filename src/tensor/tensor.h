@@ -40,15 +40,14 @@ struct aclTensor {
   uint32_t magic;
   int16_t dtype, format;
   uint8_t rank, storage_rank;
-  bool contiguous;        /* the view is row-major without gaps */
-  int8_t origin_format;   /* for tensors made from descriptions (desc.h): the format of dims, while `format` is the
+  bool contiguous;       /* the view is row-major without gaps */
+  int8_t origin_format;  /* for tensors made from descriptions (desc.h): the format of dims, while `format` is the
                             storage's; ND for others */
-  _Atomic uint32_t refs;  /* the owner's, and those of launches that will set the shape */
-  int64_t n;              /* number of elements */
-  int64_t offset;         /* of the first element, in elements */
-  void *data;             /* the user's address; may be NULL until launch */
-  _Atomic uint32_t birth; /* a higher number than that of older tensors, but for some of other threads; 0: it was
-                             destroyed */
+  _Atomic uint32_t refs; /* the owner's, and those of launches that will set the shape */
+  int64_t n;             /* number of elements */
+  int64_t offset;        /* of the first element, in elements */
+  void *data;            /* the user's address; may be NULL until launch */
+  _Atomic uint32_t ends; /* how many tensors have ended in this place of memory */
   int64_t dims[MAX_RANK], strides[MAX_RANK], storage_dims[MAX_RANK];
   tensor_shape *wide; /* only of MAGIC_WIDE_TENSOR, whose ranks above are 0; owned, one allocation with its arrays */
 };
