@@ -105,13 +105,15 @@ class Installation(WheelTest):
         other = BUILD / "prefix"
         listed = [os.path.relpath(os.path.join(top, name), other)
                   for top, _, names in os.walk(other, followlinks=False) for name in names]
-        programs = {other / "bin/msprof", other / "compiler/bin"}
-        for link in (p for p in other.rglob("*") if p.is_symlink() and p.name != "stub" and p not in programs):
-            listed += [str(link.relative_to(other) / name) for name in os.listdir(link)]
+        programs = {other / p for p in ("bin/msprof", "compiler/bin", "fwkacllib/bin", "atc/bin")}
+        whole = other / "ascend-toolkit/latest"
+        for link in (p for p in other.rglob("*") if p.is_symlink() and p.name != "stub" and p not in programs | {whole}):
+            listed += [str(link.relative_to(other) / name) for name in os.listdir(link)] if link.is_dir() else [
+                str(link.relative_to(other))]
         missing = [p for p in listed if not (self.prefix / p).exists() and not p.startswith("python/")]
         # libcannon.so, libcannon_ge.so and the folder lib64/cannon are once there, and build files beside them.
         others = ("/libcannon.so", "/libcannon_ge.so", "/cmake", "/pkgconfig", "/stub", "/libcann", "bin/msprof",
-                  "compiler/bin", "/cannon")
+                  "compiler/bin", "fwkacllib/bin", "atc/bin", "ascend-toolkit/latest", "/cannon")
         self.assertEqual([p for p in missing if not p.endswith(others)], [])
         self.assertFalse([p for p in self.packages.rglob("*") if p.is_symlink()])
 
