@@ -105,7 +105,8 @@ class Installation(WheelTest):
         other = BUILD / "prefix"
         listed = [os.path.relpath(os.path.join(top, name), other)
                   for top, _, names in os.walk(other, followlinks=False) for name in names]
-        left_out = {other / p for p in ("bin/msprof", "compiler/bin", "fwkacllib/bin", "atc/bin", "ascend-toolkit/latest")}
+        left_out = {other / p for p in ("bin/msprof", "compiler/bin", "fwkacllib/bin", "atc/bin",
+                                        "ascend-toolkit/latest")}
         for link in (p for p in other.rglob("*") if p.is_symlink() and p.name != "stub" and p not in left_out):
             listed += [str(link.relative_to(other) / name) for name in os.listdir(link)] if link.is_dir() else [
                 str(link.relative_to(other))]
